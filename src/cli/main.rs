@@ -1,0 +1,3 @@
+//! The `tri` command.
+
+fn main() {}

@@ -1,0 +1,313 @@
+//! The settings: every `TRI_*` environment variable, read once, in this room only.
+//!
+//! [`VARIABLES`] is the one list: parsing, `tri doctor --env` and the documentation page are made from it.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// One environment variable as the user sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name, `TRI_...`.
+    pub name: &'static str,
+    /// What it accepts, as shown to the user.
+    pub allowed: &'static str,
+    /// The value that holds when it is unset.
+    pub default: &'static str,
+    /// One sentence: what it decides.
+    pub meaning: &'static str,
+}
+
+/// Every variable that ggml-tri reads, in the order in which they are shown.
+pub const VARIABLES: &[Variable] = &[
+    Variable {
+        name: "TRI_GPU",
+        allowed: "auto | off | lavapipe | INDEX (0 to 15)",
+        default: "auto",
+        meaning: "Which Vulkan device TRI0 uses. Accepted now; this version has no Vulkan engine.",
+    },
+    Variable {
+        name: "TRI_NPU",
+        allowed: "auto | off | sim",
+        default: "auto",
+        meaning: "Whether TRI0 uses the NPU. Accepted now; this version has no NPU engine.",
+    },
+    Variable {
+        name: "TRI_LAYOUT",
+        allowed: "auto | stock | plain | repacked | convert",
+        default: "auto",
+        meaning: "In which layout weights are held for the CPU: the faster one by the catalogue, the one stock \
+                  llama.cpp uses, the file's own, or a repacked one wherever one exists. 'convert' is for tests: \
+                  it also converts weights that lie in plain buffers, again for each graph.",
+    },
+    Variable {
+        name: "TRI_LOG",
+        allowed: "error | warn | info | debug | off",
+        default: "info",
+        meaning: "The least important messages that are shown. In a host they go through ggml's log callback.",
+    },
+    Variable {
+        name: "TRI_FAULT",
+        allowed: "off | alloc@N | compute@N | panic@N (N counts from 1)",
+        default: "off",
+        meaning: "Fault injection for tests: the Nth allocation fails, the Nth graph fails, or the Nth graph panics \
+                  inside the plugin.",
+    },
+    Variable {
+        name: "TRI_LLAMA_DIR",
+        allowed: "a folder",
+        default: "(the next match on PATH)",
+        meaning: "Where the launcher looks for the real llama.cpp tools.",
+    },
+    Variable {
+        name: "TRI_PLUGIN",
+        allowed: "a file",
+        default: "(the build for the host's ggml version)",
+        meaning: "The plugin file that the launcher hands to llama.cpp, instead of choosing one by version.",
+    },
+];
+
+/// The Vulkan device to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gpu {
+    /// The engine chooses.
+    Auto,
+    /// None.
+    Off,
+    /// Mesa's CPU implementation, for tests.
+    Lavapipe,
+    /// The device with this index.
+    Index(u8),
+}
+
+/// The NPU to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Npu {
+    /// The engine chooses among real devices.
+    Auto,
+    /// None.
+    Off,
+    /// The simulator; named `npu-sim` in every output.
+    Sim,
+}
+
+/// How weights are held for the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// The faster one by the catalogue; the stock one where the catalogue says nothing.
+    Auto,
+    /// What llama.cpp's CPU backend would choose by itself.
+    Stock,
+    /// As in the file.
+    Plain,
+    /// Repacked wherever a repacked layout exists.
+    Repacked,
+    /// As `Repacked`, and weights in plain buffers are converted again for each graph. For tests.
+    Convert,
+}
+
+/// A fault that a test asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The Nth slab allocation fails.
+    Alloc(u64),
+    /// The Nth graph fails.
+    Compute(u64),
+    /// The Nth graph panics inside the plugin.
+    Panic(u64),
+}
+
+/// All settings of this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// `TRI_GPU`.
+    pub gpu: Gpu,
+    /// `TRI_NPU`.
+    pub npu: Npu,
+    /// `TRI_LAYOUT`.
+    pub layout: Layout,
+    /// `TRI_LOG`.
+    pub log: log::LevelFilter,
+    /// `TRI_FAULT`.
+    pub fault: Option<Fault>,
+    /// `TRI_LLAMA_DIR`.
+    pub llama_dir: Option<PathBuf>,
+    /// `TRI_PLUGIN`.
+    pub plugin: Option<PathBuf>,
+    /// Names that start with `TRI_` and are none of ours: probably typing mistakes.
+    pub unknown: Vec<String>,
+}
+
+/// A variable holds something that it does not accept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name}='{value}' is not valid; allowed: {allowed}. Correct it or unset it.")]
+pub struct ConfigError {
+    /// The variable.
+    pub name: &'static str,
+    /// What it holds.
+    pub value: String,
+    /// What it accepts.
+    pub allowed: &'static str,
+}
+
+impl Config {
+    /// Reads the settings of this process, once; later calls give the same answer.
+    ///
+    /// # Errors
+    /// The first malformed variable.
+    pub fn get() -> Result<&'static Config, ConfigError> {
+        static CONFIG: OnceLock<Result<Config, ConfigError>> = OnceLock::new();
+        CONFIG
+            .get_or_init(|| {
+                // Values that are not UTF-8 are shown with replacement characters and then refused or used as such.
+                let pairs = std::env::vars_os()
+                    .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
+                Config::parse(pairs)
+            })
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
+    /// Parses `(name, value)` pairs; names that do not start with `TRI_` are skipped, empty values count as unset.
+    ///
+    /// # Errors
+    /// The first malformed variable in the order of [`VARIABLES`].
+    pub fn parse(pairs: impl Iterator<Item = (String, String)>) -> Result<Config, ConfigError> {
+        let pairs: Vec<_> = pairs.filter(|(name, _)| name.starts_with("TRI_")).collect();
+        let value = |name: &str| {
+            pairs.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
+        };
+        let mut unknown: Vec<_> =
+            pairs.iter().map(|(n, _)| n.clone()).filter(|n| variable(n).is_none()).collect();
+        unknown.sort();
+        Ok(Config {
+            gpu: read(&value, "TRI_GPU", Gpu::Auto, gpu)?,
+            npu: read(&value, "TRI_NPU", Npu::Auto, npu)?,
+            layout: read(&value, "TRI_LAYOUT", Layout::Auto, layout)?,
+            log: read(&value, "TRI_LOG", log::LevelFilter::Info, level)?,
+            fault: read(&value, "TRI_FAULT", None, fault)?,
+            llama_dir: value("TRI_LLAMA_DIR").map(PathBuf::from),
+            plugin: value("TRI_PLUGIN").map(PathBuf::from),
+            unknown,
+        })
+    }
+}
+
+/// The list entry of a variable.
+fn variable(name: &str) -> Option<&'static Variable> {
+    VARIABLES.iter().find(|v| v.name == name)
+}
+
+fn read<'a, T>(
+    value: &impl Fn(&str) -> Option<&'a str>,
+    name: &'static str,
+    default: T,
+    parse: fn(&str) -> Option<T>,
+) -> Result<T, ConfigError> {
+    let Some(text) = value(name) else { return Ok(default) };
+    parse(text).ok_or_else(|| ConfigError {
+        name,
+        value: text.to_owned(),
+        allowed: variable(name).map_or("", |v| v.allowed),
+    })
+}
+
+fn gpu(text: &str) -> Option<Gpu> {
+    match text {
+        "auto" => Some(Gpu::Auto),
+        "off" => Some(Gpu::Off),
+        "lavapipe" => Some(Gpu::Lavapipe),
+        _ => text.parse().ok().filter(|i| *i <= 15).map(Gpu::Index),
+    }
+}
+
+fn npu(text: &str) -> Option<Npu> {
+    match text {
+        "auto" => Some(Npu::Auto),
+        "off" => Some(Npu::Off),
+        "sim" => Some(Npu::Sim),
+        _ => None,
+    }
+}
+
+fn layout(text: &str) -> Option<Layout> {
+    match text {
+        "auto" => Some(Layout::Auto),
+        "stock" => Some(Layout::Stock),
+        "plain" => Some(Layout::Plain),
+        "repacked" => Some(Layout::Repacked),
+        "convert" => Some(Layout::Convert),
+        _ => None,
+    }
+}
+
+fn level(text: &str) -> Option<log::LevelFilter> {
+    match text {
+        "error" => Some(log::LevelFilter::Error),
+        "warn" => Some(log::LevelFilter::Warn),
+        "info" => Some(log::LevelFilter::Info),
+        "debug" => Some(log::LevelFilter::Debug),
+        "off" => Some(log::LevelFilter::Off),
+        _ => None,
+    }
+}
+
+fn fault(text: &str) -> Option<Option<Fault>> {
+    if text == "off" {
+        return Some(None);
+    }
+    let (kind, n) = text.split_once('@')?;
+    let n = n.parse().ok().filter(|n| *n >= 1)?;
+    match kind {
+        "alloc" => Some(Some(Fault::Alloc(n))),
+        "compute" => Some(Some(Fault::Compute(n))),
+        "panic" => Some(Some(Fault::Panic(n))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        Config::parse(pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())))
+    }
+
+    #[test]
+    fn unset_and_empty_variables_give_the_listed_defaults() {
+        let unset = parse(&[]).unwrap();
+        let defaults: Vec<_> =
+            VARIABLES.iter().filter(|v| !v.default.starts_with('(')).map(|v| (v.name, v.default)).collect();
+        assert_eq!(unset, parse(&defaults).unwrap());
+        assert_eq!(unset, parse(&[("TRI_GPU", ""), ("TRI_FAULT", "")]).unwrap());
+    }
+
+    #[test]
+    fn a_malformed_value_is_refused_with_name_value_and_what_is_allowed() {
+        for (name, value) in [
+            ("TRI_GPU", "16"),
+            ("TRI_NPU", "on"),
+            ("TRI_LAYOUT", "Plain"),
+            ("TRI_LOG", "verbose"),
+            ("TRI_FAULT", "alloc@0"),
+            ("TRI_FAULT", "alloc"),
+        ] {
+            let message = parse(&[(name, value)]).unwrap_err().to_string();
+            assert!(message.contains(&format!("{name}='{value}'")), "{message}");
+            assert!(message.contains(variable(name).unwrap().allowed), "{message}");
+        }
+    }
+
+    #[test]
+    fn every_fault_and_index_is_read() {
+        let config = parse(&[("TRI_FAULT", "panic@3"), ("TRI_GPU", "2"), ("TRI_LAYOUT", "convert")]).unwrap();
+        assert_eq!((config.fault, config.gpu), (Some(Fault::Panic(3)), Gpu::Index(2)));
+        assert_eq!(config.layout, Layout::Convert);
+    }
+
+    #[test]
+    fn names_that_are_none_of_ours_are_reported_not_refused() {
+        assert_eq!(parse(&[("TRI_LAYUOT", "plain"), ("PATH", "/bin")]).unwrap().unknown, ["TRI_LAYUOT"]);
+    }
+}
