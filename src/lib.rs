@@ -2,4 +2,5 @@
 //!
 //! Start with `ARCHITECTURE.md` at the root of the repository.
 
+pub mod chip;
 pub mod config;

@@ -1,0 +1,7 @@
+//! What the machine is, as data: its memory and its CPU.
+//!
+//! Each file has parsers of text, which touch nothing, and one thin reader that takes the root of the file system, so that
+//! a recorded tree can stand for a machine.
+
+pub mod cpu;
+pub mod memory;
