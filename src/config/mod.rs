@@ -34,11 +34,11 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "TRI_LAYOUT",
-        allowed: "auto | stock | plain | repacked | convert",
+        allowed: "auto | stock | plain | convert",
         default: "auto",
-        meaning: "In which layout weights are held for the CPU: the faster one by the catalogue, the one stock \
-                  llama.cpp uses, the file's own, or a repacked one wherever one exists. 'convert' is for tests: \
-                  it also converts weights that lie in plain buffers, again for each graph.",
+        meaning: "In which layout weights are held for the CPU: the faster one by the catalogue, the one that \
+                  stock llama.cpp uses (repacked wherever ggml-cpu can), or the file's own. 'convert' is for \
+                  tests: as stock, and weights in plain buffers are converted too, again for each graph.",
     },
     Variable {
         name: "TRI_LOG",
@@ -96,13 +96,11 @@ pub enum Npu {
 pub enum Layout {
     /// The faster one by the catalogue; the stock one where the catalogue says nothing.
     Auto,
-    /// What llama.cpp's CPU backend would choose by itself.
+    /// What llama.cpp's CPU backend would choose by itself: repacked wherever it can.
     Stock,
     /// As in the file.
     Plain,
-    /// Repacked wherever a repacked layout exists.
-    Repacked,
-    /// As `Repacked`, and weights in plain buffers are converted again for each graph. For tests.
+    /// As `Stock`, and weights in plain buffers are converted again for each graph. For tests.
     Convert,
 }
 
@@ -235,7 +233,6 @@ fn layout(text: &str) -> Option<Layout> {
         "auto" => Some(Layout::Auto),
         "stock" => Some(Layout::Stock),
         "plain" => Some(Layout::Plain),
-        "repacked" => Some(Layout::Repacked),
         "convert" => Some(Layout::Convert),
         _ => None,
     }

@@ -1,0 +1,37 @@
+//! The CPU engine: the host's own ggml-cpu, so that its kernels, its threads and its rounding are stock's.
+
+use super::{Engine, EngineKind, Outcome};
+use crate::ggml::{CpuBackend, HostGraph};
+use crate::plan::Step;
+
+/// The CPU engine of one stream.
+pub struct Cpu {
+    backend: CpuBackend,
+    convert: bool,
+}
+
+impl Cpu {
+    /// `convert`: convert weights in plain buffers to their repacked layout, again for each graph (`TRI_LAYOUT=convert`).
+    pub fn new(backend: CpuBackend, convert: bool) -> Cpu {
+        Cpu { backend, convert }
+    }
+
+    /// The backend, for settings that only the CPU has.
+    pub(crate) fn backend(&mut self) -> &mut CpuBackend {
+        &mut self.backend
+    }
+}
+
+impl Engine for Cpu {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Cpu
+    }
+
+    fn set_threads(&mut self, n: i32) {
+        self.backend.set_threads(n);
+    }
+
+    fn compute(&mut self, _step: &Step, graph: &HostGraph) -> Outcome {
+        self.backend.compute(graph, self.convert)
+    }
+}
