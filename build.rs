@@ -67,8 +67,9 @@ fn cargo_metadata(options: &[&str]) -> Result<Vec<u8>, String> {
 }
 
 fn read(path: &Path) -> String {
-    fs::read_to_string(path)
-        .unwrap_or_else(|e| fail(&format!("{}: {e}; TRI_LLAMA_SRC must be the root of a llama.cpp tree", path.display())))
+    fs::read_to_string(path).unwrap_or_else(|e| {
+        fail(&format!("{}: {e}; TRI_LLAMA_SRC must be the root of a llama.cpp tree", path.display()))
+    })
 }
 
 /// `major.minor.patch` out of ggml's CMakeLists.txt.
@@ -77,7 +78,9 @@ fn version(cmake: &str) -> String {
         cmake
             .lines()
             .find_map(|l| l.trim().strip_prefix(&format!("set(GGML_VERSION_{name} "))?.strip_suffix(')'))
-            .unwrap_or_else(|| fail(&format!("ggml/CMakeLists.txt sets no GGML_VERSION_{name}; ggml 0.25 or newer is needed")))
+            .unwrap_or_else(|| {
+                fail(&format!("ggml/CMakeLists.txt sets no GGML_VERSION_{name}; ggml 0.25 or newer is needed"))
+            })
             .trim()
             .to_owned()
     };

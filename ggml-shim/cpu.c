@@ -188,6 +188,10 @@ static void convert(struct ggml_tensor * node, struct exchange * x) {
         !w->buffer->buft->iface.is_host || !w->buffer->buft->iface.is_host(w->buffer->buft) || !tri_host.ggml_is_contiguous(w)) {
         return;
     }
+    // ggml-cpu accepts such activations for a repacked weight and then stops at an assertion; models have none.
+    if (node->src[1]->ne[3] != 1 || node->src[1]->nb[0] != sizeof(float)) {
+        return;
+    }
     for (int32_t i = 0; i < tri_cpu.n_layouts; i++) {
         if (!tri_cpu_supports(node, tri_cpu.layouts[i])) {
             continue;

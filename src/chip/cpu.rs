@@ -5,8 +5,28 @@ use std::path::Path;
 
 /// The features for which ggml-cpu has own code, by the name that `/proc/cpuinfo` gives them.
 pub const FEATURES: &[&str] = &[
-    "sse4_2", "avx", "f16c", "fma", "bmi2", "avx2", "avx_vnni", "avx512f", "avx512cd", "avx512vl", "avx512dq", "avx512bw",
-    "avx512vbmi", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "asimd", "asimddp", "i8mm", "sve", "sve2",
+    "sse4_2",
+    "avx",
+    "f16c",
+    "fma",
+    "bmi2",
+    "avx2",
+    "avx_vnni",
+    "avx512f",
+    "avx512cd",
+    "avx512vl",
+    "avx512dq",
+    "avx512bw",
+    "avx512vbmi",
+    "avx512_vnni",
+    "avx512_bf16",
+    "amx_tile",
+    "amx_int8",
+    "asimd",
+    "asimddp",
+    "i8mm",
+    "sve",
+    "sve2",
 ];
 
 /// A CPU.

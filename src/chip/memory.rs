@@ -34,8 +34,7 @@ const V1: Names = Names {
     used: "memory.usage_in_bytes",
     reclaimable: ["total_active_file", "total_inactive_file"],
 };
-const V2: Names =
-    Names { limit: "memory.max", used: "memory.current", reclaimable: ["active_file", "inactive_file"] };
+const V2: Names = Names { limit: "memory.max", used: "memory.current", reclaimable: ["active_file", "inactive_file"] };
 
 /// Reads the memory of the machine whose file system starts at `root` (`/` for this one); both figures are 0 where
 /// `/proc/meminfo` cannot be read.
@@ -87,8 +86,7 @@ fn groups(root: &Path, cgroup: &str) -> Vec<Group> {
 /// In a container the path can be the host's while the mount is the container's own: then the folders of the path are
 /// missing and only the mount itself answers, which is the group that is meant.
 fn climb(mount: &Path, path: &str, names: &Names, found: &mut Vec<Group>) {
-    let mut below: PathBuf =
-        Path::new(path).components().filter(|part| matches!(part, Component::Normal(_))).collect();
+    let mut below: PathBuf = Path::new(path).components().filter(|part| matches!(part, Component::Normal(_))).collect();
     loop {
         found.extend(group(&mount.join(&below), names));
         if !below.pop() {
@@ -175,7 +173,10 @@ mod tests {
     #[test]
     fn a_group_over_its_limit_has_nothing_left() {
         let group = Group { limit: GIB, used: 2 * GIB, reclaimable: 0 };
-        assert_eq!(narrow(Memory { total: 4 * GIB, available: 4 * GIB }, &[group]), Memory { total: GIB, available: 0 });
+        assert_eq!(
+            narrow(Memory { total: 4 * GIB, available: 4 * GIB }, &[group]),
+            Memory { total: GIB, available: 0 }
+        );
     }
 
     #[test]

@@ -172,11 +172,8 @@ impl Config {
     /// The first malformed variable in the order of [`VARIABLES`].
     pub fn parse(pairs: impl Iterator<Item = (String, String)>) -> Result<Config, ConfigError> {
         let pairs: Vec<_> = pairs.filter(|(name, _)| name.starts_with("TRI_")).collect();
-        let value = |name: &str| {
-            pairs.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
-        };
-        let mut unknown: Vec<_> =
-            pairs.iter().map(|(n, _)| n.clone()).filter(|n| variable(n).is_none()).collect();
+        let value = |name: &str| pairs.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str());
+        let mut unknown: Vec<_> = pairs.iter().map(|(n, _)| n.clone()).filter(|n| variable(n).is_none()).collect();
         unknown.sort();
         Ok(Config {
             gpu: read(&value, "TRI_GPU", Gpu::Auto, gpu)?,

@@ -89,7 +89,10 @@ impl Device {
     pub fn weight_read(&self, weight: &Weight, offset: usize, to: &mut [u8]) {
         if let Err(reason) = self.readback.read(weight, offset, to) {
             to.fill(0xff);
-            log::error!("TRI0: the weight {} cannot be read back: {reason}; load with TRI_LAYOUT=plain", weight.describe());
+            log::error!(
+                "TRI0: the weight {} cannot be read back: {reason}; load with TRI_LAYOUT=plain",
+                weight.describe()
+            );
         }
     }
 

@@ -19,7 +19,8 @@ pub struct CpuFeatures {
 }
 
 /// Instruction sets that ggml-cpu reports and that the layout catalogue may name, widest first.
-const ISA: &[&str] = &["AMX_INT8", "AVX512_BF16", "AVX512_VNNI", "AVX512", "AVX_VNNI", "AVX2", "SVE", "MATMUL_INT8", "NEON"];
+const ISA: &[&str] =
+    &["AMX_INT8", "AVX512_BF16", "AVX512_VNNI", "AVX512", "AVX_VNNI", "AVX2", "SVE", "MATMUL_INT8", "NEON"];
 
 impl CpuFeatures {
     /// Asks the host's CPU backend.
@@ -30,9 +31,8 @@ impl CpuFeatures {
             unsafe { ffi::tri_cpu_feature(name.as_ptr()) != 0 }
         };
         // SAFETY: the host is open, and the indices are below the count.
-        let layouts = unsafe {
-            (0..ffi::tri_cpu_layout_count()).filter_map(|i| text(ffi::tri_cpu_layout_name(i))).collect()
-        };
+        let layouts =
+            unsafe { (0..ffi::tri_cpu_layout_count()).filter_map(|i| text(ffi::tri_cpu_layout_name(i))).collect() };
         CpuFeatures {
             // SAFETY: the host is open.
             description: text(unsafe { ffi::tri_cpu_description() }).unwrap_or_default(),

@@ -27,7 +27,9 @@ pub enum Refusal {
         commit: String,
     },
     /// Same version, other numbers: a development build between two releases.
-    #[error("the host says ggml {version}, yet {difference}; build the plugin from the host's own source tree (TRI_LLAMA_SRC)")]
+    #[error(
+        "the host says ggml {version}, yet {difference}; build the plugin from the host's own source tree (TRI_LLAMA_SRC)"
+    )]
     Names {
         /// The version that both claim.
         version: String,
@@ -35,7 +37,9 @@ pub enum Refusal {
         difference: String,
     },
     /// The host has no CPU backend loaded.
-    #[error("the host has loaded no ggml-cpu backend, which TRI0 computes with; put libggml-cpu*.so beside the host's libraries")]
+    #[error(
+        "the host has loaded no ggml-cpu backend, which TRI0 computes with; put libggml-cpu*.so beside the host's libraries"
+    )]
     NoCpu,
     /// The CPU device's table has another shape than expected.
     #[error("{0}, so its layout is not the one of ggml {built}; build the plugin from the host's own source tree (TRI_LLAMA_SRC)", built = Host::built_version())]

@@ -37,7 +37,8 @@ impl Rearrangement {
             }
         }
         let learned = Rearrangement { source, flip };
-        let arbitrary: Vec<u8> = (0..bytes).map(|i| (i.wrapping_mul(167).wrapping_add(i / 251 * 31) >> 1) as u8).collect();
+        let arbitrary: Vec<u8> =
+            (0..bytes).map(|i| (i.wrapping_mul(167).wrapping_add(i / 251 * 31) >> 1) as u8).collect();
         let seen = f(&arbitrary)?;
         (learned.undo(&seen) == arbitrary).then_some(learned)
     }

@@ -55,7 +55,8 @@ pub extern "C" fn ggml_backend_init() -> *mut c_void {
             log::warn!("TRI0: not a setting of ggml-tri: {}; `tri doctor --env` lists them", config.unknown.join(", "));
         }
         let device = DEVICE.get_or_init(|| Device::new(host, config));
-        log::info!("{}", device.describe());
+        // A warning, since llama.cpp shows its tools no information of backends by default, and a missing engine is no secret.
+        log::warn!("{}", device.describe());
         // SAFETY: the host is open, and the table's functions are valid for the life of the process.
         unsafe { ffi::tri_plugin_reg(&callbacks::TABLE) }
     })
