@@ -16,7 +16,7 @@ here=$(dirname "$0")
 : > "$here/args"
 for arg in "$@"; do printf '%s\n' "$arg" >> "$here/args"; done
 env -0 > "$here/env"
-if [ "$1" = --list-devices ]; then
+if [ "$1" = --list-devices ] || [ "$2" = --list-devices ]; then
   printf 'Available devices:\n  Vulkan0: a card (1 MiB, 1 MiB free)\n  Vulkan1: b (1 MiB, 1 MiB free)\n'
 fi
 "#;
@@ -330,13 +330,14 @@ fn no_repack_becomes_the_plain_layout() {
 
 #[test]
 fn other_backends_are_the_hosts_devices() {
-    let world = World::with_host(&["llama-server", "llama-bench", "ggml-rpc-server", "test-backend-ops"]);
+    let world = World::with_host(&["llama-server", "llama-bench", "ggml-rpc-server", "test-backend-ops", "llama"]);
     let args = |tool, args| world.args(tool, args, &[]);
     assert_eq!(args("llama-server", "--backend cpu -m x").0, "--device none -m x");
     assert_eq!(args("llama-server", "--backend cpu -md x").0, "--device none --spec-draft-device none -md x");
     assert_eq!(args("ggml-rpc-server", "--backend cpu").0, "--device CPU");
     assert_eq!(args("llama-server", "--backend vulkan -m x").0, "--device Vulkan0,Vulkan1 -m x");
     assert_eq!(args("llama-bench", "--backend Vulkan").0, "--device Vulkan0/Vulkan1");
+    assert_eq!(args("llama", "serve --backend vulkan").0, "serve --device Vulkan0,Vulkan1");
     let (seen, lines) = args("test-backend-ops", "--backend vulkan");
     assert_eq!(seen, "-b Vulkan0");
     assert!(lines.contains("one device") && lines.contains("Vulkan1"), "{lines}");

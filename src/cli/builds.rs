@@ -48,16 +48,16 @@ pub fn open(file: &Path) -> Result<Build, Stop> {
     }
 }
 
-/// The files of all builds: one per version of the installation, and the one that cargo made.
+/// The files of all builds: one per version of the installation, and last the one that cargo made.
 pub fn files(own: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = fs::read_dir(shelf(own))
         .into_iter()
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path().join(INSTALLED)))
-        .chain([folder(own).join(BUILT)])
-        .filter(|file| file.is_file())
         .collect();
     files.sort_unstable();
+    files.push(folder(own).join(BUILT));
+    files.retain(|file| file.is_file());
     files
 }
 

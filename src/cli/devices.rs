@@ -1,6 +1,7 @@
 //! The devices of the host that belong to a backend's name.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -25,18 +26,19 @@ const PREFIXES: &[(&str, &str)] = &[
     ("webgpu", "WebGPU"),
 ];
 
-/// The names of the devices of this backend, as the host lists them.
+/// The names of the devices of this backend, as the host lists them; `words` stand before the tool's flags, `rpc` are
+/// its arguments that bring devices.
 ///
 /// # Errors
 /// The host cannot list its devices, the name is no backend, or there is no such device.
-pub fn of(backend: &str, real: &Path, tool: &Tool, rpc: &[OsString]) -> Result<Vec<String>, Stop> {
-    let listed = list(&lister(real, tool)?, rpc)?;
+pub fn of(backend: &str, real: &Path, tool: &Tool, words: &[OsString], rpc: &[OsString]) -> Result<Vec<String>, Stop> {
+    let listed = list(lister(real, tool, words)?, rpc)?;
     let found = matching(backend, &listed);
     if !found.is_empty() {
         return Ok(found);
     }
     let names = if listed.is_empty() { "none".to_owned() } else { listed.join(", ") };
-    let files = ggml::backends(&folder(&std::fs::canonicalize(real).unwrap_or_else(|_| real.to_owned())));
+    let files = ggml::backends(real);
     if files.iter().any(|name| name == backend) || PREFIXES.iter().any(|(name, _)| *name == backend) {
         return Err(Stop::failed(format!(
             "--backend {backend}: the host has no such device (its devices: {names}). Use a llama.cpp with the {backend} \
@@ -54,19 +56,17 @@ fn unknown(backend: &str, files: &[String], listed: &[String]) -> Stop {
 
 /// The names that work with this host.
 fn valid(files: &[String], listed: &[String]) -> String {
-    let mut names = vec!["tri".to_owned(), "cpu".to_owned()];
-    names.extend(files.iter().cloned());
-    for device in listed.iter().map(|device| stem(device)).filter(|stem| *stem != "TRI") {
-        let named = PREFIXES.iter().find(|(_, prefix)| *prefix == device);
-        names.push(named.map_or_else(|| device.to_lowercase(), |(name, _)| (*name).to_owned()));
-    }
-    let mut seen = Vec::new();
-    names.retain(|name| {
-        !seen.contains(name) && {
-            seen.push(name.clone());
-            true
-        }
+    // Every device of the plugin, the pinned ones too, is called TRI...
+    let devices = listed.iter().map(|device| stem(device)).filter(|stem| !stem.starts_with("TRI")).map(|stem| {
+        let named = PREFIXES.iter().find(|(_, prefix)| *prefix == stem);
+        named.map_or_else(|| stem.to_lowercase(), |(name, _)| (*name).to_owned())
     });
+    let mut names = Vec::new();
+    for name in ["tri".to_owned(), "cpu".to_owned()].into_iter().chain(files.iter().cloned()).chain(devices) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     names.join(", ")
 }
 
@@ -81,35 +81,36 @@ fn stem(device: &str) -> &str {
     device.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
-/// A tool that can list the devices: this one, or one beside it.
-fn lister(real: &Path, tool: &Tool) -> Result<std::path::PathBuf, Stop> {
+/// The call that lists the devices: of this tool, or of one beside it; `words` stand before the tool's flags.
+fn lister(real: &Path, tool: &Tool, words: &[OsString]) -> Result<Command, Stop> {
     let lists = |tool: &Tool| tool.devices.is_some_and(|devices| devices.lists);
     if lists(tool) {
-        return Ok(real.to_owned());
+        let mut command = Command::new(real);
+        command.args(words);
+        return Ok(command);
     }
-    let beside = folder(&std::fs::canonicalize(real).unwrap_or_else(|_| real.to_owned()));
-    TOOLS.iter().filter(|tool| lists(tool)).map(|tool| beside.join(tool.name)).find(|path| path.is_file()).ok_or_else(
-        || {
-            Stop::failed(format!(
-                "{} cannot list its devices and no tool beside it can: name the device with the tool's own flag.",
-                real.display()
-            ))
-        },
-    )
+    let beside = folder(&fs::canonicalize(real).unwrap_or_else(|_| real.to_owned()));
+    let mut others = TOOLS.iter().filter(|tool| lists(tool)).map(|tool| beside.join(tool.name));
+    others.find(|path| path.is_file()).map(Command::new).ok_or_else(|| {
+        Stop::failed(format!(
+            "{} cannot list its devices and no tool beside it can: name the device with the tool's own flag.",
+            real.display()
+        ))
+    })
 }
 
 /// Runs `--list-devices`; servers named by `--rpc` are asked for theirs.
-fn list(tool: &Path, rpc: &[OsString]) -> Result<Vec<String>, Stop> {
-    let output = Command::new(tool).args(rpc).arg("--list-devices").stdin(Stdio::null()).output();
+fn list(mut command: Command, rpc: &[OsString]) -> Result<Vec<String>, Stop> {
+    let output = command.args(rpc).arg("--list-devices").stdin(Stdio::null()).output();
+    let tool = Path::new(command.get_program()).display();
     match output {
         Ok(output) if output.status.success() => Ok(parse(&String::from_utf8_lossy(&output.stdout))),
         Ok(output) => Err(Stop::failed(format!(
-            "'{} --list-devices' failed ({}): {} Correct that, or name the device with the tool's own flag.",
-            tool.display(),
+            "'{tool} --list-devices' failed ({}): {} Correct that, or name the device with the tool's own flag.",
             output.status,
             String::from_utf8_lossy(&output.stderr).trim().lines().last().unwrap_or_default()
         ))),
-        Err(e) => Err(Stop::failed(format!("{} cannot be run ({e}): check the installation.", tool.display()))),
+        Err(e) => Err(Stop::failed(format!("{tool} cannot be run ({e}): check the installation."))),
     }
 }
 

@@ -12,6 +12,7 @@ use super::builds::{self, Build};
 use super::find::{self, Places};
 use super::ggml::{self, Ggml, Loading};
 use super::launch;
+use super::machine;
 use super::stop::Stop;
 
 /// How one look turned out.
@@ -71,9 +72,10 @@ pub fn examine(host: &Host, folder: Option<PathBuf>, root: &Path) -> Report {
     let plugins = look_at_plugins(host, ggml.as_ref(), &mut checks);
     let cpu = cpu::read(root);
     let memory = memory::available(root);
-    checks.extend([look_at_cpu(&cpu), look_at_memory(memory)]);
-    checks.extend(look_at_limits(&fs::read_to_string(root.join("proc/self/limits")).unwrap_or_default()));
-    checks.extend([gpu(root), npu(root)]);
+    checks.extend([machine::cpu(&cpu), machine::memory(memory)]);
+    let limits = fs::read_to_string(root.join("proc/self/limits")).unwrap_or_default();
+    checks.extend(machine::limits(&limits));
+    checks.extend([machine::gpu(root), machine::npu(root)]);
     Report { exit: exit(&checks), checks, host: ggml, plugins, cpu, memory }
 }
 
@@ -87,11 +89,13 @@ fn exit(checks: &[Check]) -> u8 {
     }
 }
 
-fn check(name: &'static str, state: State, found: impl Into<String>) -> Check {
+/// A line without a remedy.
+pub fn check(name: &'static str, state: State, found: impl Into<String>) -> Check {
     Check { name, state, found: found.into(), remedy: None }
 }
 
-fn failed(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
+/// A failed check and what to do about it.
+pub fn failed(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
     Check { name, state: State::Failed, found: found.into(), remedy: Some(remedy.into()) }
 }
 
@@ -170,83 +174,6 @@ fn look_at_plugins(host: &Host, ggml: Option<&Ggml>, checks: &mut Vec<Check>) ->
     builds
 }
 
-fn look_at_cpu(cpu: &cpu::Cpu) -> Check {
-    if cpu.threads == 0 {
-        return check("CPU", State::Unknown, "/proc/cpuinfo cannot be read");
-    }
-    check("CPU", State::Fact, format!("{}, {} threads, {}", cpu.model, cpu.threads, cpu.features.join(" ")))
-}
-
-fn look_at_memory(memory: memory::Memory) -> Check {
-    const MIB: u64 = 1 << 20;
-    if memory.total == 0 {
-        return check("memory", State::Unknown, "/proc/meminfo cannot be read");
-    }
-    let found =
-        format!("{} MiB, {} MiB available (cgroup limits included)", memory.total / MIB, memory.available / MIB);
-    check("memory", State::Fact, found)
-}
-
-/// The limits of this process, from the text of `/proc/self/limits`.
-fn look_at_limits(limits: &str) -> [Check; 2] {
-    /// A llama-server with its connections, model files and libraries stays well below this.
-    const FILES: u64 = 256;
-    let soft = |name: &str| limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
-    let files = match soft("Max open files") {
-        None => check("open files", State::Unknown, "/proc/self/limits cannot be read"),
-        Some(text) if text.parse().is_ok_and(|limit: u64| limit < FILES) => failed(
-            "open files",
-            format!("the limit is {text}, below {FILES}"),
-            "Raise it: 'ulimit -n 1024' in the shell, or LimitNOFILE= in the service.",
-        ),
-        Some(text) => check("open files", State::Ok, format!("limit {text}")),
-    };
-    let locked = match soft("Max locked memory") {
-        None => check("locked memory", State::Unknown, "/proc/self/limits cannot be read"),
-        Some(text) => check("locked memory", State::Fact, format!("limit {text} bytes (matters for --mlock)")),
-    };
-    [files, locked]
-}
-
-fn gpu(root: &Path) -> Check {
-    let mut vendors: Vec<_> = entries(&root.join("sys/class/drm"))
-        .into_iter()
-        .filter(|name| name.strip_prefix("card").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit())))
-        .filter_map(|name| fs::read_to_string(root.join("sys/class/drm").join(name).join("device/vendor")).ok())
-        .map(|vendor| match vendor.trim() {
-            "0x1002" => "AMD".to_owned(),
-            "0x10de" => "NVIDIA".to_owned(),
-            "0x8086" => "Intel".to_owned(),
-            other => format!("PCI vendor {other}"),
-        })
-        .collect();
-    vendors.sort_unstable();
-    let nodes = entries(&root.join("dev/dri")).into_iter().filter(|name| name.starts_with("renderD")).count();
-    let found = match (vendors.is_empty(), nodes) {
-        (true, 0) => "absent".to_owned(),
-        (true, nodes) => format!("present: {nodes} render nodes"),
-        (false, nodes) => format!("present: {}; {nodes} render nodes", vendors.join(", ")),
-    };
-    check("GPU", State::Fact, format!("{found} (no engine in this version)"))
-}
-
-fn npu(root: &Path) -> Check {
-    let nodes = entries(&root.join("dev/accel"));
-    let found = if nodes.is_empty() { "absent".to_owned() } else { format!("present: {}", nodes.join(", ")) };
-    check("NPU", State::Fact, format!("{found} (no engine in this version)"))
-}
-
-/// The names in a folder, sorted; none if it is missing.
-fn entries(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .collect();
-    names.sort_unstable();
-    names
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,33 +184,5 @@ mod tests {
         assert_eq!(of(&[State::Ok, State::Fact]), 0);
         assert_eq!(of(&[State::Ok, State::Unknown, State::Failed]), 1);
         assert_eq!(of(&[State::Unknown, State::Fact]), 2);
-    }
-
-    #[test]
-    fn a_low_limit_fails_with_a_remedy() {
-        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
-                    Max open files            64                   1024                 files     \n\
-                    Max locked memory         8388608              8388608              bytes     \n";
-        let [files, locked] = look_at_limits(text);
-        assert_eq!((files.state, locked.state), (State::Failed, State::Fact));
-        assert!(files.found.contains("64") && files.remedy.is_some());
-        assert!(look_at_limits("").iter().all(|check| check.state == State::Unknown));
-    }
-
-    #[test]
-    fn devices_are_facts() {
-        let root = tempfile::tempdir().unwrap();
-        let make = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        assert!(gpu(root.path()).found.starts_with("absent") && npu(root.path()).found.starts_with("absent"));
-        make("sys/class/drm/card1/device/vendor", "0x1002\n");
-        make("sys/class/drm/card1-DP-1/device/vendor", "0x1002\n");
-        make("dev/dri/renderD128", "");
-        make("dev/accel/accel0", "");
-        assert_eq!(gpu(root.path()).found, "present: AMD; 1 render nodes (no engine in this version)");
-        assert_eq!(npu(root.path()).found, "present: accel0 (no engine in this version)");
     }
 }

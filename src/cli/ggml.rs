@@ -72,8 +72,7 @@ pub fn ask(library: &Path, symbol: &str) -> Result<String, String> {
 fn base(tool: &Path) -> Result<PathBuf, Stop> {
     let real = fs::canonicalize(tool)
         .map_err(|e| Stop::failed(format!("{} cannot be read ({e}): check its permissions.", tool.display())))?;
-    let bin = folder(&real);
-    for place in [bin.clone(), bin.join("../lib"), bin.join("../lib64")] {
+    for place in around(&real) {
         if let Some(file) = library(&place, "libggml-base.so") {
             return Ok(fs::canonicalize(&file).unwrap_or(file));
         }
@@ -122,10 +121,18 @@ pub fn folder(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new(".")).to_owned()
 }
 
-/// The backends that lie as files in a host's folder, by ggml's names for them (`cpu`, `vulkan`, ...).
-pub fn backends(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(folder)
-        .into_iter()
+/// Where the libraries of a tool are looked for: beside it, and in the lib folders next to its own.
+fn around(tool: &Path) -> [PathBuf; 3] {
+    let bin = folder(tool);
+    [bin.clone(), bin.join("../lib"), bin.join("../lib64")]
+}
+
+/// The backends that lie as files around a tool, by ggml's names for them (`cpu`, `vulkan`, ...).
+pub fn backends(tool: &Path) -> Vec<String> {
+    let real = fs::canonicalize(tool).unwrap_or_else(|_| tool.to_owned());
+    let mut names: Vec<_> = around(&real)
+        .iter()
+        .filter_map(|place| fs::read_dir(place).ok())
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter_map(|file| Some(file.strip_prefix("libggml-")?.strip_suffix(".so")?.to_owned()))
@@ -159,6 +166,6 @@ mod tests {
         {
             fs::write(folder.path().join(file), "").unwrap();
         }
-        assert_eq!(backends(folder.path()), ["cpu", "vulkan"]);
+        assert_eq!(backends(&folder.path().join("llama-cli")), ["cpu", "vulkan"]);
     }
 }

@@ -187,9 +187,10 @@ fn undo(made: &[PathBuf]) {
     }
 }
 
-/// Renames every waiting file to its place, the manifest first: whatever happens next, uninstall knows the files.
+/// Renames every waiting file to its place, the manifest last: if this breaks off, the next installation finds some files
+/// as it wants them and the others as the old manifest has them, and goes on.
 fn swap(prefix: &Path, todo: &[Item]) -> io::Result<()> {
-    for path in [PLACE].into_iter().chain(todo.iter().map(|item| item.entry.path.as_str())) {
+    for path in todo.iter().map(|item| item.entry.path.as_str()).chain([PLACE]) {
         let path = prefix.join(path);
         fs::rename(staged(&path), path)?;
     }

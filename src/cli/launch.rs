@@ -90,9 +90,10 @@ fn stock(host: &Host, backend: &str, real: &Path, name: &str, args: Vec<OsString
         .and_then(|(tool, skip)| Some((tool, skip, tool.devices?)))
         .ok_or_else(|| change::cannot_be_told(name, backend))?;
     let said = flags::read(tool, &args);
+    let rpc = said.rpc.map_or(&[][..], |at| &args[at..args.len().min(at + 2)]);
     let names = match backend {
         "cpu" => vec![known.cpu.to_owned()],
-        other => devices::of(other, real, tool, said.rpc.map_or(&[], |at| &args[at..args.len().min(at + 2)]))?,
+        other => devices::of(other, real, tool, &args[..skip], rpc)?,
     };
     let mut call = Call { args, ..Call::default() };
     change::name_devices(&mut call, tool, skip, &said, host, &names);

@@ -14,6 +14,7 @@ mod ggml;
 mod install;
 mod launch;
 mod logging;
+mod machine;
 mod manifest;
 mod settings;
 mod stop;
