@@ -155,6 +155,7 @@ fn look_at_plugins(host: &Host, ggml: Option<&Ggml>, checks: &mut Vec<Check>) ->
     let mut builds = Vec::new();
     for file in builds::files(&own).iter().chain(&set) {
         match builds::open(file) {
+            Ok(build) if builds.contains(&build) => {}
             Ok(build) => builds.push(build),
             Err(stop) => checks.push(stopped("plugin builds", &stop)),
         }

@@ -85,15 +85,33 @@ fn base(tool: &Path) -> Result<PathBuf, Stop> {
         )));
     }
     let loader = Command::new("ldd").arg(&real).output().map_err(|e| {
-        Stop::failed(format!("No libggml-base.so beside {} and ldd cannot be run ({e}).", real.display()))
-    })?;
-    resolved(&String::from_utf8_lossy(&loader.stdout)).ok_or_else(|| {
         Stop::failed(format!(
+            "{} has no libggml-base.so beside it and ldd cannot be run ({e}): install ldd (package libc-bin).",
+            real.display()
+        ))
+    })?;
+    let text = String::from_utf8_lossy(&loader.stdout);
+    if let Some(base) = resolved(&text) {
+        return Ok(base);
+    }
+    // A library that is missing on the way would hide ggml, so it is told apart from a host without ggml libraries.
+    Err(Stop::failed(match missing(&text).as_slice() {
+        [] => format!(
             "{} has ggml linked in and cannot load a plugin: use a llama.cpp built with -DBUILD_SHARED_LIBS=ON \
              -DGGML_BACKEND_DL=ON.",
             real.display()
-        ))
-    })
+        ),
+        names => format!(
+            "{} cannot start, the loader does not find {}: install llama.cpp again or set LD_LIBRARY_PATH.",
+            real.display(),
+            names.join(", ")
+        ),
+    }))
+}
+
+/// The libraries that `ldd` did not find.
+fn missing(ldd: &str) -> Vec<&str> {
+    ldd.lines().filter_map(|line| line.trim().strip_suffix(" => not found")).collect()
 }
 
 /// The libggml-base.so in what `ldd` prints.
@@ -155,6 +173,7 @@ mod tests {
                     \tlibggml-base.so.0 => /opt/my llama/libggml-base.so.0 (0x7f5)\n";
         assert_eq!(resolved(text), Some(PathBuf::from("/opt/my llama/libggml-base.so.0")));
         assert_eq!(resolved("\tlibggml-base.so.0 => not found\n"), None);
+        assert_eq!(missing("\tlibllama.so.0 => not found\n\tlibc.so.6 => /lib/libc.so.6 (0x7)\n"), ["libllama.so.0"]);
         assert_eq!(resolved("\tnot a dynamic executable\n"), None);
     }
 
