@@ -13,3 +13,4 @@ pub mod graph;
 pub mod memory;
 pub mod plan;
 pub mod plugin;
+pub mod probe;

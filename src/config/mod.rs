@@ -2,6 +2,8 @@
 //!
 //! [`VARIABLES`] is the one list: parsing, `tri doctor --env` and the documentation page are made from it.
 
+pub mod host;
+
 use std::path::PathBuf;
 use std::sync::OnceLock;
 

@@ -1,0 +1,139 @@
+//! The command line of `tri` itself.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  tri doctor                                         what is here, what fits, what to do
+  tri run llama-server --backend tri -m model.gguf   a stock llama-server on device TRI0
+  tri run llama-bench --backend cpu -m model.gguf    the same tool on the CPU backend
+  tri install                                        afterwards: llama-server --backend tri -m model.gguf
+
+Called by another name (a link named llama-server, say) this executable is the launcher for that tool.
+Settings are environment variables; 'tri doctor --env' lists them.";
+
+const RUN: &str = "\
+--backend NAME is taken out of the arguments, wherever it stands; the last one counts:
+  tri          loads the plugin and adds '--device TRI0' unless you name devices yourself
+  cpu          the CPU backend alone
+  vulkan, cuda, rocm, sycl, rpc, ...   the host's devices of that backend
+Without --backend nothing at all is changed. A word that is exactly '--backend' is always taken for ours.
+
+The tool is the next one on PATH that is not tri, or the one in TRI_LLAMA_DIR. tri becomes that process: same process
+id, same signals, same exit code. Exit codes of tri itself, before that: 1 plugin and host do not fit or there is no
+such device, 2 wrong arguments or setting, 126 the tool cannot be started, 127 it was not found.
+
+Examples:
+  tri run llama-server --backend tri -m model.gguf --port 8080
+  tri run llama-cli --backend tri -m model.gguf -md draft.gguf
+  tri run ggml-rpc-server --backend tri
+  TRI_LLAMA_DIR=/opt/llama.cpp/build/bin tri run llama-bench --backend=tri -m model.gguf";
+
+const INSTALL: &str = "\
+Puts bin/tri, lib/ggml-tri/VERSION/libggml-tri.so and links bin/llama-server, bin/llama-cli, ... under the prefix, and
+a record of them in lib/ggml-tri/installed.json. A file that is not on record, or was changed since, is never
+overwritten: then nothing is changed at all. A second run changes nothing.
+
+Exit codes: 0, 1 refused or failed, 2 wrong arguments.
+
+Examples:
+  tri install
+  tri install --prefix ~/tri --plugin target/release/libggml_tri.so";
+
+const UNINSTALL: &str = "\
+Removes the files on record that are still as they were installed, and the folders that are empty then. Changed files
+are named and left. A second run finds nothing to do.
+
+Exit codes: 0, 1 something was left or failed, 2 wrong arguments.";
+
+const DOCTOR: &str = "\
+Exit codes: 0 all is well, 1 a check failed (its remedy is printed), 2 something could not be checked.
+
+Examples:
+  tri doctor
+  tri doctor --llama-dir /opt/llama.cpp/build/bin --json
+  tri doctor --env";
+
+/// Runs the tools of llama.cpp on TRI0, the device of the ggml-tri plugin.
+#[derive(Debug, Parser)]
+#[command(name = "tri", version, after_help = EXAMPLES)]
+pub struct Tri {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Run a tool of llama.cpp, with '--backend NAME' added to what it takes.
+    #[command(after_help = RUN, override_usage = "tri run TOOL [--backend NAME] [TOOL'S ARGUMENTS]...")]
+    Run(Run),
+    /// Put tri, the plugin builds and the links for the tools in place.
+    #[command(after_help = INSTALL)]
+    Install(Install),
+    /// Remove exactly what 'tri install' put.
+    #[command(after_help = UNINSTALL)]
+    Uninstall(Place),
+    /// Check this machine: host, plugin, CPU, memory, limits.
+    #[command(after_help = DOCTOR)]
+    Doctor(Doctor),
+    /// Load a library and print what its function returns; tri calls this in a child.
+    #[command(name = "__probe", hide = true)]
+    Probe {
+        /// The library.
+        file: PathBuf,
+        /// The function.
+        symbol: String,
+    },
+}
+
+/// What `tri run` shows in its help; a call with a tool does not come this far.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The tool, by name or path, and its own arguments.
+    #[arg(value_name = "TOOL [ARGUMENTS]")]
+    pub tool: Vec<OsString>,
+}
+
+/// Where something is installed, and how to speak about it.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// Where to install; /usr/local for root, else ~/.local.
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
+    /// Print a JSON report.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The options of `tri install`.
+#[derive(Debug, Args)]
+pub struct Install {
+    /// Where, and how to report.
+    #[command(flatten)]
+    pub place: Place,
+    /// A plugin build to install, instead of those that lie with this executable; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub plugin: Vec<PathBuf>,
+}
+
+/// The options of `tri doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// List the settings with their present values instead.
+    #[arg(long)]
+    pub env: bool,
+    /// With --env: print the page docs/settings.md.
+    #[arg(long, requires = "env", conflicts_with = "json")]
+    pub markdown: bool,
+    /// Look for the tools of llama.cpp here instead of in TRI_LLAMA_DIR or on PATH.
+    #[arg(long, value_name = "DIR")]
+    pub llama_dir: Option<PathBuf>,
+}

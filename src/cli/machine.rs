@@ -1,0 +1,123 @@
+//! What `tri doctor` says about the machine itself: CPU, memory, limits, GPU, NPU.
+
+use std::fs;
+use std::path::Path;
+
+use ggml_tri::chip::cpu::Cpu;
+use ggml_tri::chip::memory::Memory;
+
+use super::doctor::{Check, State, check, failed};
+
+/// The CPU and its features.
+pub fn cpu(cpu: &Cpu) -> Check {
+    if cpu.threads == 0 {
+        return check("CPU", State::Unknown, "/proc/cpuinfo cannot be read");
+    }
+    check("CPU", State::Fact, format!("{}, {} threads, {}", cpu.model, cpu.threads, cpu.features.join(" ")))
+}
+
+/// The memory that this process may use.
+pub fn memory(memory: Memory) -> Check {
+    const MIB: u64 = 1 << 20;
+    if memory.total == 0 {
+        return check("memory", State::Unknown, "/proc/meminfo cannot be read");
+    }
+    let found =
+        format!("{} MiB, {} MiB available (cgroup limits included)", memory.total / MIB, memory.available / MIB);
+    check("memory", State::Fact, found)
+}
+
+/// The limits of this process, from the text of `/proc/self/limits`.
+pub fn limits(limits: &str) -> [Check; 2] {
+    /// A llama-server with its connections, model files and libraries stays well below this.
+    const FILES: u64 = 256;
+    let soft = |name: &str| limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+    let files = match soft("Max open files") {
+        None => check("open files", State::Unknown, "/proc/self/limits cannot be read"),
+        Some(text) if text.parse().is_ok_and(|limit: u64| limit < FILES) => failed(
+            "open files",
+            format!("the limit is {text}, below {FILES}"),
+            "Raise it: 'ulimit -n 1024' in the shell, or LimitNOFILE= in the service.",
+        ),
+        Some(text) => check("open files", State::Ok, format!("limit {text}")),
+    };
+    let locked = match soft("Max locked memory") {
+        None => check("locked memory", State::Unknown, "/proc/self/limits cannot be read"),
+        Some(text) => check("locked memory", State::Fact, format!("limit {text} bytes (matters for --mlock)")),
+    };
+    [files, locked]
+}
+
+/// The graphics cards.
+pub fn gpu(root: &Path) -> Check {
+    let mut vendors: Vec<_> = entries(&root.join("sys/class/drm"))
+        .into_iter()
+        .filter(|name| name.strip_prefix("card").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit())))
+        .filter_map(|name| fs::read_to_string(root.join("sys/class/drm").join(name).join("device/vendor")).ok())
+        .map(|vendor| match vendor.trim() {
+            "0x1002" => "AMD".to_owned(),
+            "0x10de" => "NVIDIA".to_owned(),
+            "0x8086" => "Intel".to_owned(),
+            other => format!("PCI vendor {other}"),
+        })
+        .collect();
+    vendors.sort_unstable();
+    let nodes = entries(&root.join("dev/dri")).into_iter().filter(|name| name.starts_with("renderD")).count();
+    let found = match (vendors.is_empty(), nodes) {
+        (true, 0) => "absent".to_owned(),
+        (true, nodes) => format!("present: {nodes} render nodes"),
+        (false, nodes) => format!("present: {}; {nodes} render nodes", vendors.join(", ")),
+    };
+    check("GPU", State::Fact, format!("{found} (no engine in this version)"))
+}
+
+/// The neural processors.
+pub fn npu(root: &Path) -> Check {
+    let nodes = entries(&root.join("dev/accel"));
+    let found = if nodes.is_empty() { "absent".to_owned() } else { format!("present: {}", nodes.join(", ")) };
+    check("NPU", State::Fact, format!("{found} (no engine in this version)"))
+}
+
+/// The names in a folder, sorted; none if it is missing.
+fn entries(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_low_limit_fails_with_a_remedy() {
+        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                    Max open files            64                   1024                 files     \n\
+                    Max locked memory         8388608              8388608              bytes     \n";
+        let [files, locked] = limits(text);
+        assert_eq!((files.state, locked.state), (State::Failed, State::Fact));
+        assert!(files.found.contains("64") && files.remedy.is_some());
+        assert!(limits("").iter().all(|check| check.state == State::Unknown));
+    }
+
+    #[test]
+    fn devices_are_facts() {
+        let root = tempfile::tempdir().unwrap();
+        let make = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        assert!(gpu(root.path()).found.starts_with("absent") && npu(root.path()).found.starts_with("absent"));
+        make("sys/class/drm/card1/device/vendor", "0x1002\n");
+        make("sys/class/drm/card1-DP-1/device/vendor", "0x1002\n");
+        make("dev/dri/renderD128", "");
+        make("dev/accel/accel0", "");
+        assert_eq!(gpu(root.path()).found, "present: AMD; 1 render nodes (no engine in this version)");
+        assert_eq!(npu(root.path()).found, "present: accel0 (no engine in this version)");
+    }
+}
