@@ -17,7 +17,7 @@ fn main() {
         + &names("tri_built_types", &header, "enum ggml_type {", "GGML_TYPE_");
     fs::write(out.join("ggml_names.h"), names).expect("OUT_DIR is writable");
     cc::Build::new()
-        .files(["ggml-shim/host.c", "ggml-shim/tables.c", "ggml-shim/cpu.c"])
+        .files(["host", "cpu", "layouts", "buffers", "device"].map(|name| format!("ggml-shim/{name}.c")))
         .includes([out, PathBuf::from("ggml-shim")])
         // System headers: their warnings are not ours to mend.
         .flag("-isystem")

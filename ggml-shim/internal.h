@@ -47,5 +47,21 @@ extern struct tri_cpu  tri_cpu;
 // Whether ggml-cpu would compute `op` if its first source lay in `layout` (NULL: if it lay in plain host memory).
 bool tri_cpu_supports(const struct ggml_tensor * op, ggml_backend_buffer_type_t layout);
 
+// Rust's functions; filled when ggml asks for the reg object.
+extern struct tri_callbacks rust;
+
+// The buffer types of TRI0: the plain one, and one for each repacked layout of ggml-cpu.
+extern struct ggml_backend_buffer_type tri_plain_type;
+extern struct ggml_backend_buffer_type tri_repacked_types[TRI_MAX_LAYOUTS];
+void                  tri_buffers_init(ggml_backend_dev_t dev);
+ggml_backend_buffer_t tri_plain_from_memory(void * memory, size_t size);
+// Index of the layout that a buffer type of ours or of ggml-cpu stands for, or -1.
+int32_t               tri_layout_of(ggml_backend_buffer_type_t buft);
+
+// TRI_LAYOUT=convert: exchanges plain weights of a graph for repacked copies; NULL when there is no memory.
+struct tri_exchange;
+struct tri_exchange * tri_exchange_weights(struct ggml_cgraph * graph);
+void                  tri_exchange_back(struct ggml_cgraph * graph, struct tri_exchange * exchanged);
+
 // ggml-cpu's own set_tensor of a repacked layout, whatever the buffer's table says now.
 void tri_genuine_set_tensor(int32_t layout, ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, const void * data, size_t size);

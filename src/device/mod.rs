@@ -48,7 +48,8 @@ impl Device {
     /// Memory that TRI0 can use and the total, in bytes: what is really available, cgroup limits included.
     pub fn memory(&self) -> (u64, u64) {
         let memory = crate::chip::memory::available(std::path::Path::new("/"));
-        (memory.available, memory.total)
+        // Zero available of some total would mean "unknown" to llama.cpp, and divides by zero in its memory fit.
+        (memory.available.max(memory.total.min(1 << 20)), memory.total)
     }
 
     /// Allocates a slab; a failure is reported with the sizes.

@@ -1,0 +1,194 @@
+// What ggml calls: reg, device and streams of TRI0. Thin: everything with a decision in it is a call into Rust.
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Stream.
+
+static const char * stream_name(ggml_backend_t backend) {
+    return "TRI0";
+}
+
+static void stream_free(ggml_backend_t backend) {
+    rust.stream_free(backend->context);
+    free(backend);
+}
+
+static enum ggml_status stream_compute(ggml_backend_t backend, struct ggml_cgraph * cgraph) {
+    const struct tri_graph graph = { .host = cgraph, .uid = cgraph->uid, .n_nodes = cgraph->n_nodes };
+    switch (rust.stream_compute(backend->context, &graph)) {
+        case TRI_OK:        return GGML_STATUS_SUCCESS;
+        case TRI_ABORTED:   return GGML_STATUS_ABORTED;
+        case TRI_NO_MEMORY: return GGML_STATUS_ALLOC_FAILED;
+        default:            return GGML_STATUS_FAILED;
+    }
+}
+
+static void stream_threads(ggml_backend_t backend, int n_threads) {
+    rust.stream_threads(backend->context, n_threads);
+}
+
+static void stream_abort(ggml_backend_t backend, ggml_abort_callback callback, void * data) {
+    rust.stream_abort(backend->context, (void *) callback, data);
+}
+
+// Device.
+
+static struct ggml_backend_device device;
+
+static const char * device_name(ggml_backend_dev_t dev) {
+    return "TRI0";
+}
+
+static const char * device_description(ggml_backend_dev_t dev) {
+    return tri_cpu_description();
+}
+
+static void device_memory(ggml_backend_dev_t dev, size_t * free_bytes, size_t * total_bytes) {
+    uint64_t available = 0, total = 0;
+    rust.memory(&available, &total);
+    *free_bytes  = available;
+    *total_bytes = total;
+}
+
+static enum ggml_backend_dev_type device_type(ggml_backend_dev_t dev) {
+    return GGML_BACKEND_DEVICE_TYPE_GPU;
+}
+
+static void device_props(ggml_backend_dev_t dev, struct ggml_backend_dev_props * props) {
+    props->name        = device_name(dev);
+    props->description = device_description(dev);
+    props->type        = device_type(dev);
+    props->device_id   = NULL;  // the PCI id of the GPU, once there is an engine for it
+    device_memory(dev, &props->memory_free, &props->memory_total);
+    props->caps = (struct ggml_backend_dev_caps){ .buffer_from_host_ptr = true, .mmap_support = true };
+}
+
+static ggml_backend_t device_stream(ggml_backend_dev_t dev, const char * params) {
+    static ggml_guid guid = { 0x54, 0x52, 0x49, 0x30, 0x9e, 0x1d, 0x4c, 0x0b, 0x8f, 0x6a, 0x21, 0x37, 0xc4, 0x5d, 0xe0, 0x92 };
+    static const struct ggml_backend_i table = { .get_name = stream_name, .free = stream_free, .graph_compute = stream_compute };
+
+    ggml_backend_t backend = calloc(1, sizeof(*backend));
+    void *         context = backend ? rust.stream_new() : NULL;
+    if (!context) {
+        free(backend);
+        return NULL;
+    }
+    *backend = (struct ggml_backend){ .guid = &guid, .iface = table, .device = dev, .context = context };
+    return backend;
+}
+
+static ggml_backend_buffer_type_t device_buffer_type(ggml_backend_dev_t dev) {
+    return &tri_plain_type;
+}
+
+static ggml_backend_buffer_t device_buffer_from_host_ptr(ggml_backend_dev_t dev, void * ptr, size_t size, size_t max_tensor_size) {
+    return tri_plain_from_memory(ptr, size);
+}
+
+// The repacked layout in which TRI0 wants to hold the weight of `op`, or -1.
+static int32_t wanted_layout(const struct ggml_tensor * op) {
+    for (int32_t i = 0; i < tri_cpu.n_layouts; i++) {
+        if (tri_cpu_supports(op, tri_cpu.layouts[i])) {
+            return rust.hold_repacked(tri_host.ggml_type_name(op->src[0]->type), tri_cpu_layout_name(i)) ? i : -1;
+        }
+    }
+    return -1;
+}
+
+// llama.cpp's loader asks for each weight, with an empty buffer of a candidate type, the plain type first. Its answer
+// decides where the weight goes, so the plain type is refused for a weight that is to be held repacked, and a repacked
+// one for all others. In every other call the weight is where it is.
+static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
+    for (int i = 0; i < GGML_MAX_SRC && op->src[i]; i++) {
+        // Buffers of these types are genuine ones of ggml-cpu as soon as they hold anything: this can only be a probe.
+        ggml_backend_buffer_type_t buft   = op->src[i]->buffer ? op->src[i]->buffer->buft : NULL;
+        const int32_t              layout = buft ? tri_layout_of(buft) : -1;
+        if (layout >= 0 && buft == &tri_repacked_types[layout]) {
+            return i == 0 && wanted_layout(op) == layout;
+        }
+    }
+    const struct ggml_backend_buffer * buffer = op->src[0] ? op->src[0]->buffer : NULL;
+    if (buffer && buffer->size == 0 && buffer->buft == &tri_plain_type && wanted_layout(op) >= 0) {
+        return false;
+    }
+    return tri_cpu_supports(op, NULL);
+}
+
+// All host memory, and ggml-cpu's layouts: whatever ggml-cpu can use in place. Weights that the user left on the CPU are
+// computed where they are, without a graph split.
+static bool device_supports_buft(ggml_backend_dev_t dev, ggml_backend_buffer_type_t buft) {
+    return tri_cpu.dev->iface.supports_buft(tri_cpu.dev, buft) || tri_layout_of(buft) >= 0;
+}
+
+static const struct ggml_backend_device_i device_table = {
+    .get_name             = device_name,
+    .get_description      = device_description,
+    .get_memory           = device_memory,
+    .get_type             = device_type,
+    .get_props            = device_props,
+    .init_backend         = device_stream,
+    .get_buffer_type      = device_buffer_type,
+    .buffer_from_host_ptr = device_buffer_from_host_ptr,
+    .supports_op          = device_supports_op,
+    .supports_buft        = device_supports_buft,
+};
+
+// Reg.
+
+static const char * reg_name(ggml_backend_reg_t reg) {
+    return "TRI";
+}
+
+static size_t reg_device_count(ggml_backend_reg_t reg) {
+    return 1;
+}
+
+static ggml_backend_dev_t reg_device(ggml_backend_reg_t reg, size_t index) {
+    return &device;
+}
+
+static struct ggml_backend_feature * reg_features(ggml_backend_reg_t reg) {
+    static struct ggml_backend_feature features[] = { { "CPU", "1" }, { NULL, NULL } };
+    return features;
+}
+
+// The repacked types, ended by NULL as ggml wants it.
+static ggml_backend_buffer_type_t * extra_buffer_types(ggml_backend_dev_t dev) {
+    static ggml_backend_buffer_type_t list[TRI_MAX_LAYOUTS + 1];
+    for (int32_t i = 0; i < tri_cpu.n_layouts; i++) {
+        list[i] = &tri_repacked_types[i];
+    }
+    return list;
+}
+
+static void * reg_proc_address(ggml_backend_reg_t reg, const char * name) {
+    if (strcmp(name, "ggml_backend_set_n_threads") == 0) {
+        return (void *) stream_threads;
+    }
+    if (strcmp(name, "ggml_backend_set_abort_callback") == 0) {
+        return (void *) stream_abort;
+    }
+    if (strcmp(name, "ggml_backend_dev_get_extra_bufts") == 0) {
+        return (void *) extra_buffer_types;
+    }
+    if (strcmp(name, "ggml_backend_get_features") == 0) {
+        return (void *) reg_features;
+    }
+    return NULL;
+}
+
+void * tri_plugin_reg(const struct tri_callbacks * callbacks) {
+    static struct ggml_backend_reg reg = {
+        .api_version = GGML_BACKEND_API_VERSION,
+        .iface       = { .get_name         = reg_name,
+                         .get_device_count = reg_device_count,
+                         .get_device       = reg_device,
+                         .get_proc_address = reg_proc_address },
+    };
+    rust   = *callbacks;
+    device = (struct ggml_backend_device){ .iface = device_table, .reg = &reg };
+    tri_buffers_init(&device);
+    return &reg;
+}
