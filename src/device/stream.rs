@@ -5,9 +5,8 @@ use crate::config::{Fault, Layout};
 use crate::engine::cpu::Cpu;
 use crate::engine::{Engine, Outcome};
 use crate::exec::{self, Counts};
-use crate::ggml::{CpuBackend, HostGraph};
+use crate::ggml::{Abort, CpuBackend, HostGraph};
 use crate::plan::{self, Plan};
-use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
 /// A stream: what ggml calls a backend.
@@ -36,13 +35,8 @@ impl Stream {
     }
 
     /// Sets the host's abort callback.
-    ///
-    /// # Safety
-    /// As for [`CpuBackend::set_abort`].
-    #[allow(unsafe_code)]
-    pub(crate) unsafe fn set_abort(&mut self, callback: *mut c_void, data: *mut c_void) {
-        // SAFETY: the caller vouches for both pointers.
-        unsafe { self.cpu.backend().set_abort(callback, data) };
+    pub fn set_abort(&mut self, abort: Abort) {
+        self.cpu.set_abort(abort);
     }
 
     /// Computes a graph.

@@ -1,7 +1,7 @@
 //! The CPU engine: the host's own ggml-cpu, so that its kernels, its threads and its rounding are stock's.
 
 use super::{Engine, EngineKind, Outcome};
-use crate::ggml::{CpuBackend, HostGraph};
+use crate::ggml::{Abort, CpuBackend, HostGraph};
 use crate::plan::Step;
 
 /// The CPU engine of one stream.
@@ -16,9 +16,9 @@ impl Cpu {
         Cpu { backend, convert }
     }
 
-    /// The backend, for settings that only the CPU has.
-    pub(crate) fn backend(&mut self) -> &mut CpuBackend {
-        &mut self.backend
+    /// Sets the host's abort callback, which ggml-cpu asks between nodes.
+    pub fn set_abort(&mut self, abort: Abort) {
+        self.backend.set_abort(abort);
     }
 }
 

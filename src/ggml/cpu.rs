@@ -43,6 +43,24 @@ impl CpuFeatures {
     }
 }
 
+/// A host's abort callback with its argument.
+#[derive(Debug, Clone, Copy)]
+pub struct Abort {
+    callback: *mut c_void,
+    data: *mut c_void,
+}
+
+impl Abort {
+    /// Wraps what the host gave.
+    ///
+    /// # Safety
+    /// `callback` must be NULL (for none) or a C function `bool (void *)` that may be called with `data` until another
+    /// one is set.
+    pub(crate) unsafe fn new(callback: *mut c_void, data: *mut c_void) -> Abort {
+        Abort { callback, data }
+    }
+}
+
 /// One backend object of ggml-cpu, used by one stream of TRI0.
 pub struct CpuBackend {
     raw: NonNull<c_void>,
@@ -76,13 +94,10 @@ impl CpuBackend {
         }
     }
 
-    /// Sets the function that ggml-cpu asks between nodes whether to stop; NULL for none.
-    ///
-    /// # Safety
-    /// `callback` must be NULL or a C function `bool (void *)` that may be called with `data` until it is replaced.
-    pub(crate) unsafe fn set_abort(&mut self, callback: *mut c_void, data: *mut c_void) {
-        // SAFETY: `raw` is live, and the caller vouches for the function and its argument.
-        unsafe { ffi::tri_cpu_abort(self.raw.as_ptr(), callback, data) };
+    /// Sets the function that ggml-cpu asks between nodes whether to stop.
+    pub fn set_abort(&mut self, abort: Abort) {
+        // SAFETY: `raw` is live, and whoever made the `Abort` vouched for the function and its argument.
+        unsafe { ffi::tri_cpu_abort(self.raw.as_ptr(), abort.callback, abort.data) };
     }
 
     /// Computes the whole graph. `convert`: with every weight that has a repacked layout converted to it for this graph.

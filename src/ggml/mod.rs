@@ -9,7 +9,7 @@ mod host;
 mod log;
 mod weight;
 
-pub use cpu::{CpuBackend, CpuFeatures};
+pub use cpu::{Abort, CpuBackend, CpuFeatures};
 pub use host::{Host, HostGraph, Refusal};
 pub use log::HostLog;
 pub use weight::Weight;

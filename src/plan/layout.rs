@@ -26,8 +26,9 @@ static CATALOGUE: LazyLock<Catalogue> =
 
 /// Whether a weight of `weight_type`, for which ggml-cpu has a repacked layout, is held in it.
 ///
-/// `isa` are the instruction sets of the processor, widest first. A function of its arguments alone: the same weight
-/// gets the same answer when llama.cpp's memory fit asks and when its loader asks.
+/// `isa` are the instruction sets that the host's ggml-cpu uses. A function of its arguments alone: the same weight
+/// gets the same answer when llama.cpp's memory fit asks and when its loader asks. The two layouts round differently,
+/// so `Stock` gives the text of stock llama.cpp to the last token, and `Plain` that of its `--no-repack`.
 pub fn hold_repacked(wish: Layout, isa: &[&str], weight_type: &str) -> bool {
     match wish {
         Layout::Stock | Layout::Convert => true,
@@ -37,7 +38,7 @@ pub fn hold_repacked(wish: Layout, isa: &[&str], weight_type: &str) -> bool {
 }
 
 fn excepted(catalogue: &Catalogue, isa: &[&str], weight_type: &str) -> bool {
-    catalogue.plain.iter().any(|e| isa.first() == Some(&e.isa.as_str()) && e.r#type == weight_type)
+    catalogue.plain.iter().any(|e| isa.contains(&e.isa.as_str()) && e.r#type == weight_type)
 }
 
 #[cfg(test)]
@@ -57,7 +58,8 @@ mod tests {
         let catalogue: Catalogue = toml::from_str(text).unwrap();
         assert!(excepted(&catalogue, &["AVX2"], "q4_K"));
         assert!(!excepted(&catalogue, &["AVX2"], "q4_0"));
-        assert!(!excepted(&catalogue, &["AVX512", "AVX2"], "q4_K"));
+        assert!(excepted(&catalogue, &["AVX512", "AVX2"], "q4_K"));
+        assert!(!excepted(&catalogue, &["AVX512"], "q4_K"));
         assert!(!excepted(&catalogue, &[], "q4_K"));
     }
 

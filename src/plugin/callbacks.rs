@@ -3,7 +3,7 @@
 use super::{DEVICE, guard};
 use crate::device::{Device, Stream};
 use crate::engine::Outcome;
-use crate::ggml::{HostGraph, Weight, ffi};
+use crate::ggml::{Abort, HostGraph, Weight, ffi};
 use crate::memory::slab::Slab;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -48,7 +48,8 @@ extern "C" fn slab_base(slab: *const c_void) -> *mut c_void {
 
 extern "C" fn slab_free(slab: *mut c_void) {
     // SAFETY: the shim passes what `slab_new` gave it, once.
-    guard((), || drop(unsafe { Box::from_raw(slab.cast::<Slab>()) }));
+    let slab = unsafe { Box::from_raw(slab.cast::<Slab>()) };
+    guard((), || drop(slab));
 }
 
 extern "C" fn hold_repacked(weight_type: *const c_char, _layout: *const c_char) -> c_int {
@@ -88,7 +89,8 @@ extern "C" fn stream_new() -> *mut c_void {
 
 extern "C" fn stream_free(stream: *mut c_void) {
     // SAFETY: the shim passes what `stream_new` gave it, once.
-    guard((), || drop(unsafe { Box::from_raw(stream.cast::<Stream>()) }));
+    let stream = unsafe { Box::from_raw(stream.cast::<Stream>()) };
+    guard((), || drop(stream));
 }
 
 /// The stream behind the shim's pointer.
@@ -107,8 +109,9 @@ extern "C" fn stream_threads(stream: *mut c_void, n_threads: i32) {
 }
 
 extern "C" fn stream_abort(stream: *mut c_void, callback: *mut c_void, data: *mut c_void) {
-    // SAFETY: as above; ggml's contract for abort callbacks is the one that `set_abort` asks for.
-    guard((), || unsafe { stream_of(stream).set_abort(callback, data) });
+    // SAFETY: as above; ggml's contract for abort callbacks is the one that `Abort::new` asks for.
+    let (stream, abort) = unsafe { (stream_of(stream), Abort::new(callback, data)) };
+    guard((), || stream.set_abort(abort));
 }
 
 extern "C" fn stream_compute(stream: *mut c_void, graph: *const ffi::Graph) -> c_int {
