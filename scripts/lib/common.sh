@@ -11,6 +11,7 @@ SCRIPTS=$ROOT/scripts
 CACHE=${GGML_TRI_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ggml-tri}
 mkdir -p "$CACHE"/{lock,log,work} || { echo "error: cannot write to the cache '$CACHE'; set GGML_TRI_CACHE to a folder you own" >&2; exit 1; }
 CACHE=$(cd "$CACHE" && pwd)
+find "$CACHE/log" -type f -mtime +7 -delete 2>/dev/null || true
 
 # ---- messages: progress goes to stderr, results to stdout
 
