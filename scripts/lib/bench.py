@@ -74,4 +74,10 @@ def machine(host):
 
 
 def command_line():
-    return shlex.join(["scripts/" + pathlib.Path(sys.argv[0]).name, *sys.argv[1:]])
+    """Returns the command as another machine would run it: without the places of host, plugin and results."""
+    words, skip = ["scripts/" + pathlib.Path(sys.argv[0]).name], False
+    for word in sys.argv[1:]:
+        if not skip and not word.startswith(("--host", "--plugin", "--out", "--report")):
+            words.append(pathlib.Path(word).name if "/" in word else word)
+        skip = word in ("--host", "--plugin", "--out", "--report")
+    return shlex.join(words)

@@ -72,7 +72,8 @@ class Server:
     def __init__(self, tri, model, port, log):
         self.url = f"http://127.0.0.1:{port}"
         self.log = log
-        command = [tri, "run", "llama-server", "--backend", "tri", "-m", model, "--host", "127.0.0.1", "--port", str(port)]
+        command = [tri, "run", "llama-server", "--backend", "tri", "-m", model, "--host", "127.0.0.1"]
+        command += ["--port", str(port), "-lv", "4"]  # 4: what backends say as information is in the log, too
         with open(log, "wb") as out:
             # A session of its own: Ctrl-C reaches this script, which then ends the server in order.
             self.process = subprocess.Popen(
@@ -173,8 +174,8 @@ def serve(given, log):
     report(given, reply, said)
     if status != 0:
         raise Failure(f"the answer came, but llama-server ended with status {status} when it was stopped; its log: {log}")
-    if not said:
-        raise Failure(f"the answer did not come from TRI0; the server's log: {log}")
+    if not any(" computed " in line for line in said):
+        raise Failure(f"the answer did not come from TRI0: it reports no computed node; the server's log: {log}")
 
 
 def main():
