@@ -1,5 +1,6 @@
 // A program that uses TRI0 through ggml's public functions alone, and compares every result with ggml-cpu's, bit for bit.
-//   host HOST_FOLDER        with GGML_BACKEND_PATH naming the plugin
+//   host HOST_FOLDER [converted]      with GGML_BACKEND_PATH naming the plugin
+// "converted" says that TRI_LAYOUT=convert is set: weights in the default buffer type are then computed repacked, too.
 #include "check.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -128,7 +129,7 @@ static void multiply(struct side side, ggml_backend_buffer_type_t buft, enum ggm
 }
 
 // Every type, in the default buffer type and in each extra one, at widths of decoding, verification and prefill.
-static void products(struct side tri, struct side cpu) {
+static void products(struct side tri, struct side cpu, bool converted) {
     static float columns[K * MAX_N], mine[M * MAX_N], theirs[M * MAX_N];
     float *      values = malloc(sizeof(float) * K * M);
     char *       weight = malloc(sizeof(float) * K * M);
@@ -149,10 +150,11 @@ static void products(struct side tri, struct side cpu) {
                 continue;
             }
             // The layout decides the rounding, so ggml-cpu gets the weight in its own buffer type of the same kind.
-            ggml_backend_buffer_type_t like = layout < 0 ? ggml_backend_dev_buffer_type(cpu.dev) : NULL;
-            for (int c = 0; !like && cpu_extra[c]; c++) {
+            ggml_backend_buffer_type_t like = NULL;
+            for (int c = 0; !like && cpu_extra[c] && (layout >= 0 || converted); c++) {
                 like = would_hold(cpu.dev, cpu_extra[c], TYPES[i]) ? cpu_extra[c] : NULL;
             }
+            like = layout < 0 && !like ? ggml_backend_dev_buffer_type(cpu.dev) : like;
             CHECK(like, "%s holds %s and ggml-cpu has no such layout", ggml_backend_buft_name(own), ggml_type_name(TYPES[i]));
             repacked += layout >= 0;
             for (const int * n = (const int[]){ 1, 2, 5, 16, MAX_N, 0 }; *n; n++) {
@@ -227,7 +229,7 @@ static void * compute_often(void * memory) {
 }
 
 // Everything from the first look at the device to its removal.
-static void session(float * memory) {
+static void session(float * memory, bool converted) {
     ggml_backend_reg_t reg = ggml_backend_reg_by_name("TRI");
     CHECK(reg && ggml_backend_reg_dev_count(reg) == 1, "the plugin is not loaded");
     struct side                   tri = open_side("TRI0"), cpu = open_side("CPU");
@@ -236,7 +238,7 @@ static void session(float * memory) {
     CHECK(props.type == GGML_BACKEND_DEVICE_TYPE_GPU && props.caps.buffer_from_host_ptr, "the device's properties");
     CHECK(0 < props.memory_free && props.memory_free <= props.memory_total, "%zu of %zu bytes are free", props.memory_free, props.memory_total);
 
-    products(tri, cpu);
+    products(tri, cpu, converted);
     abortion(tri, cpu, memory);
 
     // Streams come and go beside each other, as for a target and a draft model, here also in two threads at once.
@@ -257,17 +259,17 @@ static void session(float * memory) {
 }
 
 int main(int argc, char ** argv) {
-    CHECK(argc == 2, "usage: host HOST_FOLDER");
+    CHECK(argc == 2 || (argc == 3 && !strcmp(argv[2], "converted")), "usage: host HOST_FOLDER [converted]");
     ggml_log_set(on_log, NULL);
     float * memory = aligned_alloc(4096, sizeof(float) * K * K);
     for (int i = 0; i < K * K; i++) {
         memory[i] = random_float();
     }
     ggml_backend_load_all_from_path(argv[1]);
-    session(memory);
+    session(memory, argc == 3);
     // A host may unload a backend and load it again.
     CHECK(ggml_backend_load(getenv("GGML_BACKEND_PATH")), "the plugin cannot be loaded a second time");
-    session(memory);
+    session(memory, argc == 3);
     free(memory);
     printf("all is well\n");
     return 0;

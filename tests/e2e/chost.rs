@@ -49,9 +49,9 @@ fn public_functions_give_the_numbers_of_ggml_cpu() {
     let test = "chost::public_functions_give_the_numbers_of_ggml_cpu";
     let Some((setup, headers)) = find(test, &[]) else { return };
     let program = Program::new(&setup, &headers, "host", &[]);
-    for layout in ["auto", "plain", "stock", "convert"] {
+    for (layout, word) in [("auto", None), ("plain", None), ("stock", None), ("convert", Some("converted"))] {
         let mut command = program.command(&setup, Arm::Tri);
-        let outcome = run(command.arg(&setup.host).env("TRI_LAYOUT", layout));
+        let outcome = run(command.arg(&setup.host).args(word).env("TRI_LAYOUT", layout));
         assert_well(&outcome);
         report(test, &format!("TRI_LAYOUT={layout}: {}", outcome.lines_with("products:")[0]));
     }
@@ -84,7 +84,8 @@ fn valgrind_finds_no_error_and_no_definite_leak() {
         return skipped(test, "this CPU has AVX-512, which the host may use and valgrind does not know");
     }
     let path = env::var_os("PATH").unwrap_or_default();
-    let Some(valgrind) = env::split_paths(&path).map(|folder| folder.join("valgrind")).find(|file| file.is_file()) else {
+    let Some(valgrind) = env::split_paths(&path).map(|folder| folder.join("valgrind")).find(|file| file.is_file())
+    else {
         return skipped(test, "valgrind is not installed");
     };
     let program = Program::new(&setup, &headers, "host", &[]);

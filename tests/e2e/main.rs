@@ -6,6 +6,7 @@
 mod chost;
 mod faults;
 mod host;
+mod http;
 mod load;
 mod placement;
 mod prompts;

@@ -5,7 +5,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::host::{Arm, Server, Setup, greedy_request, report};
+use crate::host::{Arm, Setup, report};
+use crate::http::{Server, greedy_request};
 
 fn llama_server(setup: &Setup, arm: Arm, more: &[&str]) -> Command {
     let mut command = setup.tool("llama-server", arm);

@@ -6,7 +6,8 @@ use std::process::{Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::host::{Arm, Server, Setup, clean, file_from, greedy_request, report, wait};
+use crate::host::{Arm, Setup, clean, file_from, report, wait};
+use crate::http::{Server, greedy_request};
 
 /// How long a server may take to end: one token takes milliseconds, the rest is unmapping and joining threads.
 const PROMPTLY: Duration = Duration::from_secs(10);
@@ -22,20 +23,16 @@ fn llama_server(setup: &Setup, arm: Arm) -> Command {
 
 /// Sends a signal while a long answer is being generated; how the server ended, and after what time.
 fn interrupt(server: &mut Server, signal: &str) -> (ExitStatus, Duration) {
-    let pid = server.child.id().to_string();
-    thread::scope(|scope| {
-        let request = greedy_request("Once upon a time", 8000);
-        let asking = &*server;
-        let answer = scope.spawn(move || asking.try_post("/completion", &request));
-        // Some tokens must have been made, or this would be the end of an idle server.
-        let end = Instant::now() + Duration::from_secs(60);
-        while tokens_so_far(asking) < 8 {
-            assert!(Instant::now() < end, "no generation began\n{}", asking.log());
-            thread::sleep(Duration::from_millis(20));
-        }
-        assert!(!answer.is_finished(), "the generation ended by itself");
-        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill runs").success());
-    });
+    let client = server.begin("/completion", &greedy_request("Once upon a time", 8000));
+    // Some tokens must have been made, or this would be the end of an idle server.
+    let end = Instant::now() + Duration::from_secs(60);
+    while tokens_so_far(server) < 8 {
+        assert!(Instant::now() < end, "no generation began\n{}", server.log());
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(Command::new("kill").args([signal, &server.child.id().to_string()]).status().expect("kill runs").success());
+    // llama-server stops generating, and then waits for as long as a client waits for its answer.
+    drop(client);
     let sent = Instant::now();
     let status = wait(&mut server.child, PROMPTLY);
     (status.unwrap_or_else(|| panic!("it still runs {PROMPTLY:?} after {signal}\n{}", server.log())), sent.elapsed())

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use crate::host::{Arm, Server, Setup, report, run};
+use crate::host::{Arm, Setup, report, run};
+use crate::http::Server;
 use crate::prompts::{PROMPTS, PROSE};
 
 const TOKENS: usize = 64;
