@@ -98,7 +98,7 @@ fn a_context_that_cannot_fit_is_made_smaller() {
 }
 
 fn context_size(outcome: &Outcome) -> u32 {
-    let lines = outcome.lines_with("n_ctx         =");
+    let lines = outcome.lines_with("llama_context: n_ctx  ");
     let number = lines.last().and_then(|line| line.rsplit(' ').next()?.parse().ok());
     number.unwrap_or_else(|| panic!("no context size in {outcome:#?}"))
 }
