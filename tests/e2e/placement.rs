@@ -84,15 +84,16 @@ fn a_context_that_cannot_fit_is_made_smaller() {
     let Some(setup) = Setup::find("placement::a_context_that_cannot_fit_is_made_smaller", &["smollm2.gguf"]) else {
         return;
     };
-    // --fit is on by default and leaves an explicit -c alone; with a margin nearly as large as the memory, the default
-    // context (8,192) must shrink, but never below --fit-ctx.
-    let free = available_mib();
-    let margin = (free - 200).to_string();
-    let more = ["-n", "8", "--fit-target", &margin, "--fit-ctx", "512", "-v"];
+    // --fit is on by default and leaves an explicit -c alone. A KV cache in f32 makes the difference between the default
+    // context (8,192 tokens, 360 MiB) and the smallest allowed (512, 23 MiB) far larger than what other processes change
+    // of the free memory meanwhile; weights and work take about 200 MiB more.
+    let cache = ["-n", "8", "-ctk", "f32", "-ctv", "f32", "-v"];
+    let margin = (available_mib() - 380).to_string();
+    let more = [&cache[..], &["--fit-target", &margin, "--fit-ctx", "512"]].concat();
     let fitted = run(&mut completion(&setup, Arm::Tri, "smollm2.gguf", &more)).success();
     let size = context_size(&fitted);
     assert!((512..8192).contains(&size), "fitted to {size} tokens: {:#?}", fitted.lines_with("fit"));
-    let roomy = run(&mut completion(&setup, Arm::Tri, "smollm2.gguf", &["-n", "8", "-v"])).success();
+    let roomy = run(&mut completion(&setup, Arm::Tri, "smollm2.gguf", &cache)).success();
     assert_eq!(context_size(&roomy), 8192);
     assert_eq!(fitted.stdout, roomy.stdout);
 }
