@@ -17,7 +17,10 @@ fn main() {
         + &names("tri_built_types", &header, "enum ggml_type {", "GGML_TYPE_");
     fs::write(out.join("ggml_names.h"), names).expect("OUT_DIR is writable");
     cc::Build::new()
-        .files(["host", "cpu", "layouts", "buffers", "device"].map(|name| format!("ggml-shim/{name}.c")))
+        .files(
+            ["host", "cpu", "layouts", "exchange", "plain", "repacked", "device"]
+                .map(|name| format!("ggml-shim/{name}.c")),
+        )
         .includes([out, PathBuf::from("ggml-shim")])
         // System headers: their warnings are not ours to mend.
         .flag("-isystem")
@@ -31,6 +34,9 @@ fn main() {
         .flag("-Wno-unused-parameter")
         .compile("tri_shim");
     println!("cargo:rustc-env=TRI_GGML_VERSION={version}");
+    // ggml_backend_unload closes the library. It stays in memory all the same: its statics, and what they own, live on
+    // for a later load, and the logger that it gave to `log` is never left dangling.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }
 
 /// The llama.cpp tree whose headers are used: `TRI_LLAMA_SRC`, else the one inside the locked llama-cpp-sys-2 package.

@@ -51,19 +51,6 @@ const char * tri_cpu_layout_name(int32_t layout) {
     return tri_cpu.layouts[layout]->iface.get_name(tri_cpu.layouts[layout]);
 }
 
-bool tri_cpu_supports(const struct ggml_tensor * op, ggml_backend_buffer_type_t layout) {
-    if (!layout) {
-        return tri_cpu.dev->iface.supports_op(tri_cpu.dev, op);
-    }
-    // ggml-cpu looks at the buffer type of the source, so it is asked about a copy whose source claims that type.
-    struct ggml_backend_buffer claim = { .buft = layout };
-    struct ggml_tensor         src0  = *op->src[0];
-    struct ggml_tensor         copy  = *op;
-    src0.buffer                      = &claim;
-    copy.src[0]                      = &src0;
-    return tri_cpu.dev->iface.supports_op(tri_cpu.dev, &copy);
-}
-
 void * tri_cpu_new(void) {
     return tri_cpu.dev->iface.init_backend(tri_cpu.dev, NULL);
 }
@@ -109,9 +96,7 @@ void tri_graph_flatten(const struct tri_graph * graph, struct tri_node * nodes) 
         const struct ggml_tensor * t = host->nodes[i];
         nodes[i].op                  = tri_host.ggml_op_name(t->op);
         memcpy(nodes[i].ne, t->ne, sizeof(nodes[i].ne));
-        const bool view = t->op == GGML_OP_NONE || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_VIEW ||
-                          t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
-        nodes[i].flags  = (t->flags & GGML_TENSOR_FLAG_COMPUTE ? TRI_NODE_COMPUTE : 0) | (view ? TRI_NODE_VIEW : 0);
+        nodes[i].flags = (t->flags & GGML_TENSOR_FLAG_COMPUTE ? TRI_NODE_COMPUTE : 0) | (tri_is_view(t) ? TRI_NODE_VIEW : 0);
     }
 }
 
@@ -125,16 +110,12 @@ static int status(enum ggml_status s) {
 }
 
 int tri_cpu_compute(void * cpu, void * graph, int convert) {
-    ggml_backend_t       backend = cpu;
-    struct ggml_cgraph * host    = graph;
-    if (!convert) {
-        return status(backend->iface.graph_compute(backend, host));
-    }
-    struct tri_exchange * exchanged = tri_exchange_weights(host);
-    if (!exchanged) {
+    ggml_backend_t         backend = cpu;
+    struct tri_exchanges * x       = tri_exchange(graph, convert);
+    if (!x) {
         return TRI_NO_MEMORY;
     }
-    const enum ggml_status result = backend->iface.graph_compute(backend, host);
-    tri_exchange_back(host, exchanged);
+    const enum ggml_status result = backend->iface.graph_compute(backend, graph);
+    tri_exchange_back(x);
     return status(result);
 }

@@ -87,39 +87,51 @@ static ggml_backend_buffer_t device_buffer_from_host_ptr(ggml_backend_dev_t dev,
     return tri_plain_from_memory(ptr, size);
 }
 
-// The repacked layout in which TRI0 wants to hold the weight of `op`, or -1.
+// The repacked layout in which TRI0 wants to hold the weight of a product, or -1. Only leaves are weights: a view of a KV
+// cache is none, whatever its type.
 static int32_t wanted_layout(const struct ggml_tensor * op) {
+    if (!tri_is_product(op) || op->src[0]->op != GGML_OP_NONE || op->src[0]->view_src) {
+        return -1;
+    }
     for (int32_t i = 0; i < tri_cpu.n_layouts; i++) {
-        if (tri_cpu_supports(op, tri_cpu.layouts[i])) {
+        if (tri_cpu_supports(op, i)) {
             return rust.hold_repacked(tri_host.ggml_type_name(op->src[0]->type), tri_cpu_layout_name(i)) ? i : -1;
         }
     }
     return -1;
 }
 
-// llama.cpp's loader asks for each weight, with an empty buffer of a candidate type, the plain type first. Its answer
-// decides where the weight goes, so the plain type is refused for a weight that is to be held repacked, and a repacked
-// one for all others. In every other call the weight is where it is.
+// llama.cpp's loader asks for each weight, with an empty buffer of a candidate type, the plain type first; its memory fit
+// keeps such empty buffers. The answer decides where the weight goes, so the plain type is refused for a weight that is to
+// be held repacked, and a repacked one for all others. A full buffer is a fact: the weight is computed as it is held.
 static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
+    if (tri_is_view(op)) {
+        return true;
+    }
     for (int i = 0; i < GGML_MAX_SRC && op->src[i]; i++) {
-        // Buffers of these types are genuine ones of ggml-cpu as soon as they hold anything: this can only be a probe.
-        ggml_backend_buffer_type_t buft   = op->src[i]->buffer ? op->src[i]->buffer->buft : NULL;
-        const int32_t              layout = buft ? tri_layout_of(buft) : -1;
-        if (layout >= 0 && buft == &tri_repacked_types[layout]) {
+        const struct ggml_tensor * root   = op->src[i]->view_src ? op->src[i]->view_src : op->src[i];
+        const int32_t              layout = tri_repacked_layout(root->buffer);
+        if (layout < 0) {
+            continue;
+        }
+        if (root->buffer->size == 0) {
             return i == 0 && wanted_layout(op) == layout;
+        }
+        if (tri_repacked_alias(root)) {
+            return i == 0 && tri_is_product(op) && tri_cpu_supports(op, layout);
         }
     }
     const struct ggml_backend_buffer * buffer = op->src[0] ? op->src[0]->buffer : NULL;
     if (buffer && buffer->size == 0 && buffer->buft == &tri_plain_type && wanted_layout(op) >= 0) {
         return false;
     }
-    return tri_cpu_supports(op, NULL);
+    return tri_cpu_supports(op, -1);
 }
 
-// All host memory, and ggml-cpu's layouts: whatever ggml-cpu can use in place. Weights that the user left on the CPU are
-// computed where they are, without a graph split.
+// TRI0's own memory only: what the user left to the CPU (-ngl, -ot, -ncmoe) stays with the host's CPU backend, as beside
+// any other device.
 static bool device_supports_buft(ggml_backend_dev_t dev, ggml_backend_buffer_type_t buft) {
-    return tri_cpu.dev->iface.supports_buft(tri_cpu.dev, buft) || tri_layout_of(buft) >= 0;
+    return buft->device == &device;
 }
 
 static const struct ggml_backend_device_i device_table = {
@@ -189,6 +201,7 @@ void * tri_plugin_reg(const struct tri_callbacks * callbacks) {
     };
     rust   = *callbacks;
     device = (struct ggml_backend_device){ .iface = device_table, .reg = &reg };
-    tri_buffers_init(&device);
+    tri_plain_type.device = &device;
+    tri_repacked_init(&device);
     return &reg;
 }

@@ -44,24 +44,34 @@ struct tri_cpu {
 extern struct tri_host tri_host;
 extern struct tri_cpu  tri_cpu;
 
-// Whether ggml-cpu would compute `op` if its first source lay in `layout` (NULL: if it lay in plain host memory).
-bool tri_cpu_supports(const struct ggml_tensor * op, ggml_backend_buffer_type_t layout);
-
 // Rust's functions; filled when ggml asks for the reg object.
 extern struct tri_callbacks rust;
 
 // The buffer types of TRI0: the plain one, and one for each repacked layout of ggml-cpu.
 extern struct ggml_backend_buffer_type tri_plain_type;
 extern struct ggml_backend_buffer_type tri_repacked_types[TRI_MAX_LAYOUTS];
-void                  tri_buffers_init(ggml_backend_dev_t dev);
-ggml_backend_buffer_t tri_plain_from_memory(void * memory, size_t size);
-// Index of the layout that a buffer type of ours or of ggml-cpu stands for, or -1.
-int32_t               tri_layout_of(ggml_backend_buffer_type_t buft);
+void                                   tri_repacked_init(ggml_backend_dev_t dev);
+// A plain buffer over memory that stays the host's.
+ggml_backend_buffer_t                  tri_plain_from_memory(void * memory, size_t size);
+// The layout of a repacked buffer of TRI0; -1 for any other buffer and for none.
+int32_t                                tri_repacked_layout(ggml_backend_buffer_t buffer);
+// The tensor that ggml-cpu must see in place of a repacked weight; NULL for any other tensor.
+struct ggml_tensor *                   tri_repacked_alias(const struct ggml_tensor * weight);
 
-// TRI_LAYOUT=convert: exchanges plain weights of a graph for repacked copies; NULL when there is no memory.
-struct tri_exchange;
-struct tri_exchange * tri_exchange_weights(struct ggml_cgraph * graph);
-void                  tri_exchange_back(struct ggml_cgraph * graph, struct tri_exchange * exchanged);
+// Whether ggml-cpu computes `op` when what lies in TRI0's buffers is host memory, and its first source in `layout`
+// (-1: in the file's).
+bool tri_cpu_supports(const struct ggml_tensor * op, int32_t layout);
+bool tri_is_product(const struct ggml_tensor * op);
+// Whether a node only renames memory.
+bool tri_is_view(const struct ggml_tensor * op);
+// Whether a layout can hold a weight.
+bool tri_cpu_holds(const struct ggml_tensor * weight, int32_t layout);
+// Makes the tensor that stands for `weight` in a genuine buffer of ggml-cpu, over the same bytes.
+bool tri_alias_of(struct ggml_tensor * alias, const struct ggml_tensor * weight, ggml_backend_buffer_t genuine);
+// Repacks `data` into a new genuine buffer; NULL when there is no memory.
+ggml_backend_buffer_t tri_repacked_copy(struct ggml_tensor * copy, const struct ggml_tensor * plain, int32_t layout, const void * data);
 
-// ggml-cpu's own set_tensor of a repacked layout, whatever the buffer's table says now.
-void tri_genuine_set_tensor(int32_t layout, ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, const void * data, size_t size);
+// Exchanges the weights of a graph for what ggml-cpu must see, and back; NULL when there is no memory.
+struct tri_exchanges;
+struct tri_exchanges * tri_exchange(struct ggml_cgraph * graph, bool convert);
+void                   tri_exchange_back(struct tri_exchanges * exchanges);
