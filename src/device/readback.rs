@@ -16,13 +16,17 @@ pub struct Readback {
 }
 
 impl Readback {
-    /// Notes the file behind the address that a weight was copied from, if there is one.
+    /// Notes the file behind the address that a weight was copied from, if there is one and it will be needed: a layout
+    /// that ggml-cpu can apply to a few rows is one to undo. Finding the file takes longer than repacking a small weight.
     pub fn note(&self, weight: &Weight, from: usize) {
         let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
-        match Origin::of(from) {
-            Some(origin) => origins.insert(weight.address(), origin),
-            None => origins.remove(&weight.address()),
-        };
+        origins.remove(&weight.address());
+        if groups(weight).any(|rows| weight.repack(rows, &vec![0; weight.row_bytes(rows)]).is_some()) {
+            return;
+        }
+        if let Some(origin) = Origin::of(from) {
+            origins.insert(weight.address(), origin);
+        }
     }
 
     /// Forgets all weights in a range of memory.
@@ -46,9 +50,15 @@ impl Readback {
     }
 }
 
+/// The group sizes that divide the weight's rows.
+fn groups(weight: &Weight) -> impl Iterator<Item = i64> {
+    let rows = weight.rows();
+    GROUPS.into_iter().filter(move |g| rows % g == 0)
+}
+
 /// The bytes of the file's layout, checked by repacking them again; `None` when the layout is no rearrangement.
 fn undo(weight: &Weight) -> Option<Vec<u8>> {
-    let (rows, group) = GROUPS.into_iter().filter(|g| weight.rows() % g == 0).find_map(|g| {
+    let (rows, group) = groups(weight).find_map(|g| {
         Rearrangement::learn(weight.row_bytes(g), |bytes| weight.repack(g, bytes)).map(|learned| (g, learned))
     })?;
     let plain: Vec<u8> = weight.repacked().chunks_exact(weight.row_bytes(rows)).flat_map(|c| group.undo(c)).collect();

@@ -77,6 +77,11 @@ impl Setup {
         let mut command = clean(&self.host.join(name));
         if arm == Arm::Tri {
             command.env("GGML_BACKEND_PATH", &self.plugin);
+            // The layout of a weight decides the rounding, and where the catalogue prefers another one than stock's the
+            // text may differ; elsewhere the default is what is compared.
+            if std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" avx512f ")) {
+                command.env("TRI_LAYOUT", "stock");
+            }
         }
         command
     }
