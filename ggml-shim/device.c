@@ -118,7 +118,12 @@ static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor 
             return i == 0 && wanted_layout(op) == layout;
         }
         if (tri_repacked_alias(root)) {
-            return i == 0 && tri_is_product(op) && tri_cpu_supports(op, layout);
+            // A layout interleaves rows, so ggml-cpu computes a part of a matrix wrongly, and stops at an assertion for such inputs.
+            const struct ggml_tensor * w     = op->src[0];
+            const bool                 whole = w->ne[0] == root->ne[0] && w->ne[1] == root->ne[1] && w->nb[1] == root->nb[1] &&
+                               w->view_offs % root->nb[2] == 0;
+            return i == 0 && tri_is_product(op) && whole && op->src[1]->ne[3] == 1 && op->src[1]->nb[0] == sizeof(float) &&
+                   tri_cpu_supports(op, layout);
         }
     }
     const struct ggml_backend_buffer * buffer = op->src[0] ? op->src[0]->buffer : NULL;

@@ -77,9 +77,14 @@ static enum ggml_status repacked_init(ggml_backend_buffer_t buffer, struct ggml_
     return GGML_STATUS_SUCCESS;
 }
 
+// The tensor that owns the bytes: a view has no alias of its own, and yet lies in repacked bytes.
+static const struct ggml_tensor * owner(const struct ggml_tensor * t) {
+    return t->view_src ? t->view_src : t;
+}
+
 static void repacked_memset(ggml_backend_buffer_t buffer, struct ggml_tensor * t, uint8_t value, size_t offset, size_t size) {
-    if (t->extra) {
-        const struct tri_weight w = weight_of(t);
+    if (owner(t)->extra) {
+        const struct tri_weight w = weight_of(owner(t));
         rust.weight_refused(&w, "a repacked weight can only be written whole");
         return;
     }
@@ -88,12 +93,12 @@ static void repacked_memset(ggml_backend_buffer_t buffer, struct ggml_tensor * t
 
 static void repacked_set(ggml_backend_buffer_t buffer, struct ggml_tensor * t, const void * data, size_t offset, size_t size) {
     ggml_backend_buffer_t genuine = ((struct repacked *) buffer->context)->genuine;
-    if (!t->extra) {
+    if (!owner(t)->extra) {
         memcpy((char *) t->data + offset, data, size);
         return;
     }
-    const struct tri_weight w = weight_of(t);
-    if (offset != 0 || size != w.nbytes) {
+    const struct tri_weight w = weight_of(owner(t));
+    if (t != owner(t) || offset != 0 || size != w.nbytes) {
         rust.weight_refused(&w, "a repacked weight can only be written whole");
         return;
     }
@@ -102,14 +107,16 @@ static void repacked_set(ggml_backend_buffer_t buffer, struct ggml_tensor * t, c
 }
 
 static void repacked_get(ggml_backend_buffer_t buffer, const struct ggml_tensor * t, void * data, size_t offset, size_t size) {
-    if (!t->extra) {
+    const struct ggml_tensor * whole = owner(t);
+    if (!whole->extra) {
         memcpy(data, (const char *) t->data + offset, size);
         return;
     }
-    const struct tri_weight w = weight_of(t);
-    rust.weight_read(&w, data, offset, size);
+    const struct tri_weight w = weight_of(whole);
+    rust.weight_read(&w, data, (size_t) ((const char *) t->data - (const char *) whole->data) + offset, size);
 }
 
+// Clears what lies in memory; a repacked weight reads back as whatever those bytes unpack to.
 static void repacked_clear(ggml_backend_buffer_t buffer, uint8_t value) {
     memset(repacked_base(buffer), value, buffer->size);
 }

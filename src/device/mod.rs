@@ -12,7 +12,7 @@ use crate::ggml::{CpuFeatures, Host, Weight};
 use crate::memory::slab::Slab;
 use crate::plan::layout::hold_repacked;
 use readback::Readback;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 /// The one device of a process.
 pub struct Device {
@@ -21,6 +21,8 @@ pub struct Device {
     config: &'static Config,
     allocations: AtomicU64,
     graphs: AtomicU64,
+    /// The number of threads that a stream was last told; 0 before that.
+    threads: AtomicI32,
     readback: Readback,
 }
 
@@ -29,7 +31,7 @@ impl Device {
     pub fn new(host: Host, config: &'static Config) -> Device {
         let cpu = CpuFeatures::read(&host);
         let (allocations, graphs) = (AtomicU64::new(0), AtomicU64::new(0));
-        Device { host, cpu, config, allocations, graphs, readback: Readback::default() }
+        Device { host, cpu, config, allocations, graphs, threads: AtomicI32::new(0), readback: Readback::default() }
     }
 
     /// One line: which engines there are, and which there are not and why.

@@ -25,11 +25,18 @@ impl Stream {
             return None;
         };
         let cpu = Cpu::new(backend, device.config.layout == Layout::Convert);
-        Some(Stream { device, cpu, planned: None, counts: Counts::default() })
+        let mut stream = Stream { device, cpu, planned: None, counts: Counts::default() };
+        // Not every user of a backend sets its threads (the image projector does not); ggml-cpu's own default is a constant.
+        let threads = device.threads.load(Ordering::Relaxed);
+        if threads > 0 {
+            stream.cpu.set_threads(threads);
+        }
+        Some(stream)
     }
 
-    /// Sets the number of host threads.
+    /// Sets the number of host threads, for this stream and for later ones that are told none.
     pub fn set_threads(&mut self, n: i32) {
+        self.device.threads.store(n, Ordering::Relaxed);
         log::debug!("TRI0: {n} threads");
         self.cpu.set_threads(n);
     }
@@ -69,9 +76,9 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let Counts { graphs, cpu_nodes, fallbacks } = self.counts;
+        let Counts { graphs, cpu_nodes } = self.counts;
         if graphs > 0 {
-            log::info!("TRI0: cpu computed {cpu_nodes} nodes in {graphs} graphs (100 %), {fallbacks} fall-backs");
+            log::info!("TRI0: computed {cpu_nodes} nodes in {graphs} graphs: cpu {cpu_nodes}");
         }
     }
 }

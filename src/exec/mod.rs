@@ -11,8 +11,6 @@ pub struct Counts {
     pub graphs: u64,
     /// Nodes that the CPU computed in them.
     pub cpu_nodes: u64,
-    /// Nodes that could not run where they were planned and were computed elsewhere.
-    pub fallbacks: u64,
 }
 
 /// A step that did not succeed: whose, and how it ended.
@@ -66,7 +64,7 @@ mod tests {
         })
         .unwrap();
         assert_eq!(seen, [0, 3]);
-        assert_eq!(counts, Counts { graphs: 1, cpu_nodes: 5, fallbacks: 0 });
+        assert_eq!(counts, Counts { graphs: 1, cpu_nodes: 5 });
     }
 
     #[test]

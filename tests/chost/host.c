@@ -170,6 +170,57 @@ static void products(struct side tri, struct side cpu, bool converted) {
     free(weight);
 }
 
+// A view of a repacked weight: it reads as the file's bytes, cannot be written, and is not multiplied where ggml-cpu would
+// be wrong (a part of the interleaved rows) or stop the process (inputs of four dimensions).
+static void views(struct side tri) {
+    enum { FIRST = 4, ROWS = 16 };
+    const size_t row    = ggml_row_size(GGML_TYPE_Q4_0, K);
+    float *      values = malloc(sizeof(float) * K * M);
+    char *       weight = malloc(row * M);
+    char *       read   = malloc(row * M);
+    for (int j = 0; j < K * M; j++) {
+        values[j] = random_float();
+    }
+    ggml_quantize_chunk(GGML_TYPE_Q4_0, values, weight, 0, M, K, NULL);
+    int seen = 0;
+    for (ggml_backend_buffer_type_t * type = extra_types(tri.dev); *type; type++) {
+        if (!would_hold(tri.dev, *type, GGML_TYPE_Q4_0)) {
+            continue;
+        }
+        struct ggml_context * ctx  = context();
+        struct ggml_tensor *  w    = ggml_new_tensor_2d(ctx, GGML_TYPE_Q4_0, K, M);
+        ggml_backend_buffer_t held = ggml_backend_alloc_ctx_tensors_from_buft(ctx, *type);
+        CHECK(held, "no buffer of type %s", ggml_backend_buft_name(*type));
+        ggml_backend_tensor_set(w, weight, 0, row * M);
+        struct ggml_tensor * part = ggml_view_2d(ctx, w, K, ROWS, row, FIRST * row);
+        CHECK(ggml_backend_view_init(part) == GGML_STATUS_SUCCESS, "a view");
+
+        int before = errors_said;
+        ggml_backend_tensor_get(part, read, 0, ROWS * row);
+        CHECK(errors_said > before || memcmp(read, weight + FIRST * row, ROWS * row) == 0, "a view reads other bytes than written");
+        before = errors_said;
+        ggml_backend_tensor_set(part, weight, 0, ROWS * row);
+        CHECK(errors_said > before, "a view was written and nothing was said");
+        before = errors_said;
+        ggml_backend_tensor_get(w, read, 0, row * M);
+        CHECK(errors_said > before || memcmp(read, weight, row * M) == 0, "a refused write changed the weight");
+
+        CHECK(!ggml_backend_dev_supports_op(tri.dev, ggml_mul_mat(ctx, part, ggml_new_tensor_2d(ctx, GGML_TYPE_F32, K, 2))),
+              "a part of interleaved rows would be multiplied");
+        CHECK(!ggml_backend_dev_supports_op(tri.dev, ggml_mul_mat(ctx, w, ggml_new_tensor_4d(ctx, GGML_TYPE_F32, K, 2, 1, 3))),
+              "ggml-cpu would stop at an assertion");
+        CHECK(ggml_backend_dev_supports_op(tri.dev, ggml_mul_mat(ctx, w, ggml_new_tensor_2d(ctx, GGML_TYPE_F32, K, 2))),
+              "a whole weight is refused");
+        ggml_backend_buffer_free(held);
+        ggml_free(ctx);
+        seen++;
+    }
+    printf("views: %d layouts\n", seen);
+    free(values);
+    free(weight);
+    free(read);
+}
+
 // A graph of many products, long enough to be stopped; the memory of the weight is the caller's own, wrapped.
 static enum ggml_status long_graph(struct side side, int steps, float * memory, float * result) {
     struct ggml_context * ctx = context();
@@ -239,6 +290,7 @@ static void session(float * memory, bool converted) {
     CHECK(0 < props.memory_free && props.memory_free <= props.memory_total, "%zu of %zu bytes are free", props.memory_free, props.memory_total);
 
     products(tri, cpu, converted);
+    views(tri);
     abortion(tri, cpu, memory);
 
     // Streams come and go beside each other, as for a target and a draft model, here also in two threads at once.
