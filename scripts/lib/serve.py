@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import ctypes
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ import urllib.request
 
 START_LIMIT = 600  # seconds in which a server must be ready: a large model may come from a slow disk
 ANSWER_LIMIT = 900
+PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def say(*words):
@@ -75,9 +77,15 @@ class Server:
         command = [tri, "run", "llama-server", "--backend", "tri", "-m", model, "--host", "127.0.0.1"]
         command += ["--port", str(port), "-lv", "4"]  # 4: what backends say as information is in the log, too
         with open(log, "wb") as out:
-            # A session of its own: Ctrl-C reaches this script, which then ends the server in order.
+            # A session of its own: Ctrl-C reaches this script, which then ends the server in order. Should this script be
+            # killed before it can do that, the kernel ends the server.
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=lambda: ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
             )
 
     def lines(self):
@@ -155,6 +163,10 @@ def report(given, reply, said):
 
 
 def serve(given, log):
+    with open(given.model, "rb") as file:
+        begin = file.read(4)
+    if begin != b"GGUF":
+        raise Failure(f"{given.model} is no GGUF file: it begins with {begin!r} instead of b'GGUF'")
     port = given.port or free_port()
     if given.port and port_in_use(port):
         raise Failure(f"port {port} is in use; choose another with --port, or leave it out")
@@ -187,15 +199,19 @@ def main():
     parser.add_argument("--serve", action="store_true")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped, too
+    for number in (signal.SIGTERM, signal.SIGHUP):  # so that the server is stopped, too
+        signal.signal(number, lambda caught, _: sys.exit(128 + caught))
     handle, log = tempfile.mkstemp(prefix="ggml-tri-server-", suffix=".log")
     os.close(handle)
     try:
         serve(given, log)
         os.unlink(log)
     except Failure as failure:
+        if not os.path.getsize(log):
+            os.unlink(log)  # no server was started
         sys.exit(f"error: {failure}")
     except KeyboardInterrupt:
+        os.unlink(log)
         sys.exit(130)
 
 

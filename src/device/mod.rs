@@ -38,12 +38,15 @@ impl Device {
     pub fn describe(&self) -> String {
         let isa = self.cpu.isa.first().copied().unwrap_or("no SIMD that ggml-cpu names");
         let layouts = if self.cpu.layouts.is_empty() { "none".to_owned() } else { self.cpu.layouts.join(", ") };
+        let commit = match self.host.commit().as_str() {
+            "" | "unknown" => String::new(),
+            commit => format!(" (commit {commit})"),
+        };
         format!(
             "TRI0: engines: cpu ({}, {isa}, repacked layouts: {layouts}); no gpu and no npu: this version has no engine for \
-             them; ggml {} (commit {})",
+             them; ggml {}{commit}",
             self.cpu.description,
             Host::built_version(),
-            self.host.commit()
         )
     }
 

@@ -9,21 +9,24 @@ use crate::config::Config;
 use crate::device::Device;
 use crate::ggml::{Host, HostLog, ffi};
 use std::ffi::{c_char, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 static DEVICE: OnceLock<Device> = OnceLock::new();
 
-/// Runs the body of a function that C calls. A panic is reported, and `otherwise` is returned in its place.
+/// Runs the body of a function that C calls; after a panic, which the hook has reported, returns `otherwise`.
 fn guard<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        // Reporting runs the host's log callback, so it must not unwind either.
-        let _ = catch_unwind(|| log::error!("TRI0: internal error: {text}; please report it with this line"));
-        otherwise
-    })
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
+
+/// Reports a panic in one line of the host's log. The standard library inside this plugin is its own, and so is the hook.
+fn report_panic(panic: &PanicHookInfo) {
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or_default();
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    log::error!("TRI0: internal error at {place}: {text}; please report it with this line");
 }
 
 /// ggml's loader calls this once, after the CPU backend is loaded.
@@ -33,12 +36,12 @@ fn guard<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
 #[unsafe(no_mangle)]
 pub extern "C" fn ggml_backend_init() -> *mut c_void {
     guard(null_mut(), || {
-        // The panic hook of a host is not ours to set; ours only keeps the report to the one line of `guard`.
         static LOG: HostLog = HostLog;
         let config = Config::get();
         log::set_max_level(config.as_ref().map_or(log::LevelFilter::Error, |c| c.log));
         // A second load of the library in one process keeps the first logger.
         let _ = log::set_logger(&LOG);
+        set_hook(Box::new(report_panic));
         let host = Host::open();
         let (config, host) = match (config, host) {
             (Ok(config), Ok(host)) => (config, host),
