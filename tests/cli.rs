@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const TRI: &str = env!("CARGO_BIN_EXE_tri");
 
@@ -177,7 +177,7 @@ fn exit_code_signals_and_process_are_the_tools() {
     let run = |tool| world.tri().args(["run", tool]).output().unwrap();
     assert_eq!(run("llama-server").status.code(), Some(42));
     assert_eq!(run("llama-cli").status.signal(), Some(15));
-    let child = world.tri().args(["run", "llama-bench"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let child = world.tri().args(["run", "llama-bench"]).stdout(Stdio::piped()).spawn().unwrap();
     let id = child.id();
     assert_eq!(out(&child.wait_with_output().unwrap()).trim(), id.to_string());
 }
@@ -469,6 +469,76 @@ fn a_prefix_that_cannot_be_written_stays_as_it_was() {
     let before = world.prefix();
     refused(&world.install(), 1, &["prefix cannot be written", "Nothing was changed"]);
     assert_eq!(world.prefix(), before);
+}
+
+#[test]
+fn installations_at_the_same_time_wait_for_each_other() {
+    let world = World::with_host(&["llama-server"]);
+    for _ in 0..3 {
+        let install = || {
+            let mut command = world.tri();
+            command
+                .args(["install", "--prefix"])
+                .arg(world.path("prefix"))
+                .arg("--plugin")
+                .arg(world.path("plugin.so"));
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let calls: Vec<_> = (0..6).map(|_| install()).collect();
+        for call in calls {
+            let output = call.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", err(&output));
+        }
+        let waiting: Vec<_> =
+            world.prefix().into_iter().filter(|(path, _)| path.to_string_lossy().contains("tri-new")).collect();
+        assert!(waiting.is_empty(), "{waiting:?}");
+        assert!(world.uninstall().status.success());
+        assert!(!world.path("prefix").exists(), "{:?}", world.prefix());
+    }
+}
+
+#[test]
+fn an_installation_that_was_killed_is_finished_or_removed_by_the_next_call() {
+    let world = World::with_host(&["llama-server"]);
+    assert!(world.install().status.success());
+    world.compile("plugin.so", "int newer; const char * tri_ggml_version(void) { return \"0.26.0\"; }\n");
+    for after in [1, 4, 8, 16, 32] {
+        for finish in [true, false] {
+            let mut command = world.tri();
+            command
+                .args(["install", "--prefix"])
+                .arg(world.path("prefix"))
+                .arg("--plugin")
+                .arg(world.path("plugin.so"));
+            let mut call = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(after));
+            call.kill().unwrap();
+            call.wait().unwrap();
+            // The folder itself can be made and not yet be on record.
+            let record = world.path("prefix/lib/ggml-tri/installed.json").exists();
+            if finish {
+                let again = world.install();
+                assert!(again.status.success(), "{after} ms: {}", err(&again));
+            }
+            let removed = world.uninstall();
+            assert!(removed.status.success(), "{after} ms: {}", err(&removed));
+            assert!(!record || !world.path("prefix").exists(), "{after} ms: {:?}", world.prefix());
+            let _ = fs::remove_dir_all(world.path("prefix"));
+        }
+    }
+}
+
+#[test]
+fn the_rest_of_an_installation_that_broke_off_is_removed() {
+    let world = World::with_host(&["llama-server"]);
+    assert!(world.install().status.success());
+    let rest = [world.path("prefix/bin/.tri.tri-new"), world.path("prefix/bin/.llama-cli.tri-new.7")];
+    for call in [World::install, World::uninstall] {
+        rest.iter().for_each(|path| fs::write(path, "half").unwrap());
+        assert!(call(&world).status.success());
+        assert!(rest.iter().all(|path| !path.exists()));
+    }
+    assert!(!world.path("prefix").exists(), "{:?}", world.prefix());
 }
 
 #[test]
