@@ -210,6 +210,25 @@ fn tri_passes_over_itself_on_path() {
 }
 
 #[test]
+fn copies_of_tri_by_another_name_do_not_call_each_other() {
+    let world = World::with_host(&["llama-server"]);
+    for folder in ["one", "two"] {
+        fs::create_dir(world.path(folder)).unwrap();
+        fs::copy(TRI, world.path(folder).join("llama-server")).unwrap();
+    }
+    let run = |folders: &[&str]| {
+        let path = folders.iter().map(|folder| world.path(folder).display().to_string()).collect::<Vec<_>>().join(":");
+        // `timeout` ends two copies that call each other for ever.
+        let mut command = world.called(Path::new("/usr/bin/timeout"));
+        command.env_remove("TRI_LLAMA_DIR").env("PATH", path + ":/usr/bin:/bin");
+        command.arg("20").arg(world.path("one/llama-server")).arg("-x").output().unwrap()
+    };
+    refused(&run(&["one", "two"]), 127, &["No real 'llama-server'"]);
+    assert!(run(&["one", "two", "llama"]).status.success());
+    assert_eq!(fs::read_to_string(world.path("llama/args")).unwrap().trim(), "-x");
+}
+
+#[test]
 fn a_tool_that_is_nowhere_is_named() {
     let world = World::new();
     let run = |command: &mut Command| command.args(["run", "llama-server"]).output().unwrap();
