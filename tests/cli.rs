@@ -406,6 +406,21 @@ fn a_plugin_that_does_not_fit_stops_the_call() {
 }
 
 #[test]
+fn a_plugin_may_be_named_without_a_folder() {
+    let world = World::with_host(&["llama-server"]);
+    let mut run = world.tri();
+    run.args(["run", "llama-server", "--backend", "tri"]).env("TRI_PLUGIN", "plugin.so").current_dir(world.path(""));
+    let output = run.output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let plugin = format!("GGML_BACKEND_PATH={}", world.path("plugin.so").display()).into_bytes();
+    assert!(world.seen_env().contains(&plugin));
+    let mut install = world.tri();
+    install.args(["install", "--prefix", "prefix", "--plugin", "plugin.so"]).current_dir(world.path(""));
+    let output = install.output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+}
+
+#[test]
 fn a_host_that_cannot_load_a_plugin_is_told_apart() {
     let world = World::new();
     world.tool("llama-cli", RECORD);
