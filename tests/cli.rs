@@ -337,6 +337,33 @@ fn what_tri0_does_not_get_is_said_in_one_line() {
 }
 
 #[test]
+fn modes_that_mean_something_else_for_tri0_are_said() {
+    let world = World::with_host(&["llama-server", "llama-bench"]);
+    let lock = "mlock does not lock the weights that TRI0 holds in buffers of its own; use mmap+mlock";
+    let split = "holds weights in the file's layout (as --no-repack): text and speed can differ from the default";
+    for (tool, args, vars, text) in [
+        ("llama-server", "-lm mlock", &[][..], lock),
+        ("llama-server", "--load_mode mlock", &[], lock),
+        ("llama-server", "", &[("LLAMA_ARG_LOAD_MODE", "mlock")], lock),
+        ("llama-bench", "-lm mmap,mlock", &[], lock),
+        ("llama-server", "-sm tensor", &[], split),
+        ("llama-server", "--split-mode tensor", &[], split),
+        ("llama-server", "", &[("LLAMA_ARG_SPLIT_MODE", "tensor")], split),
+        ("llama-bench", "-sm layer,tensor", &[], split),
+    ] {
+        let (_, lines) = world.args(tool, &format!("{args} --backend tri"), vars);
+        assert!(lines.contains(text) && lines.lines().count() == 1, "{tool} {args} {vars:?}: {lines}");
+    }
+    for (tool, args, vars) in [
+        ("llama-server", "-lm mmap+mlock -sm layer", &[][..]),
+        ("llama-server", "-lm mlock -lm mmap", &[("LLAMA_ARG_LOAD_MODE", "mlock")]),
+        ("llama-bench", "", &[("LLAMA_ARG_LOAD_MODE", "mlock"), ("LLAMA_ARG_SPLIT_MODE", "tensor")]),
+    ] {
+        assert_eq!(world.args(tool, &format!("{args} --backend tri"), vars).1, "", "{tool} {args}");
+    }
+}
+
+#[test]
 fn no_repack_becomes_the_plain_layout() {
     let world = World::with_host(&["llama-server"]);
     let (_, lines) = world.args("llama-server", "--backend tri --no-repack", &[]);
