@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const TRI: &str = env!("CARGO_BIN_EXE_tri");
 
@@ -177,7 +177,7 @@ fn exit_code_signals_and_process_are_the_tools() {
     let run = |tool| world.tri().args(["run", tool]).output().unwrap();
     assert_eq!(run("llama-server").status.code(), Some(42));
     assert_eq!(run("llama-cli").status.signal(), Some(15));
-    let child = world.tri().args(["run", "llama-bench"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let child = world.tri().args(["run", "llama-bench"]).stdout(Stdio::piped()).spawn().unwrap();
     let id = child.id();
     assert_eq!(out(&child.wait_with_output().unwrap()).trim(), id.to_string());
 }
@@ -207,6 +207,25 @@ fn tri_passes_over_itself_on_path() {
     let mut hard = world.called(&world.path("hard/llama-server"));
     assert!(hard.env_remove("TRI_LLAMA_DIR").env("PATH", path).arg("hard").status().unwrap().success());
     assert_eq!(fs::read_to_string(world.path("llama/args")).unwrap().trim(), "hard");
+}
+
+#[test]
+fn copies_of_tri_by_another_name_do_not_call_each_other() {
+    let world = World::with_host(&["llama-server"]);
+    for folder in ["one", "two"] {
+        fs::create_dir(world.path(folder)).unwrap();
+        fs::copy(TRI, world.path(folder).join("llama-server")).unwrap();
+    }
+    let run = |folders: &[&str]| {
+        let path = folders.iter().map(|folder| world.path(folder).display().to_string()).collect::<Vec<_>>().join(":");
+        // `timeout` ends two copies that call each other for ever.
+        let mut command = world.called(Path::new("/usr/bin/timeout"));
+        command.env_remove("TRI_LLAMA_DIR").env("PATH", path + ":/usr/bin:/bin");
+        command.arg("20").arg(world.path("one/llama-server")).arg("-x").output().unwrap()
+    };
+    refused(&run(&["one", "two"]), 127, &["No real 'llama-server'"]);
+    assert!(run(&["one", "two", "llama"]).status.success());
+    assert_eq!(fs::read_to_string(world.path("llama/args")).unwrap().trim(), "-x");
 }
 
 #[test]
@@ -318,6 +337,33 @@ fn what_tri0_does_not_get_is_said_in_one_line() {
 }
 
 #[test]
+fn modes_that_mean_something_else_for_tri0_are_said() {
+    let world = World::with_host(&["llama-server", "llama-bench"]);
+    let lock = "mlock does not lock the weights that TRI0 holds in buffers of its own; use mmap+mlock";
+    let split = "holds weights in the file's layout (as --no-repack): text and speed can differ from the default";
+    for (tool, args, vars, text) in [
+        ("llama-server", "-lm mlock", &[][..], lock),
+        ("llama-server", "--load_mode mlock", &[], lock),
+        ("llama-server", "", &[("LLAMA_ARG_LOAD_MODE", "mlock")], lock),
+        ("llama-bench", "-lm mmap,mlock", &[], lock),
+        ("llama-server", "-sm tensor", &[], split),
+        ("llama-server", "--split-mode tensor", &[], split),
+        ("llama-server", "", &[("LLAMA_ARG_SPLIT_MODE", "tensor")], split),
+        ("llama-bench", "-sm layer,tensor", &[], split),
+    ] {
+        let (_, lines) = world.args(tool, &format!("{args} --backend tri"), vars);
+        assert!(lines.contains(text) && lines.lines().count() == 1, "{tool} {args} {vars:?}: {lines}");
+    }
+    for (tool, args, vars) in [
+        ("llama-server", "-lm mmap+mlock -sm layer", &[][..]),
+        ("llama-server", "-lm mlock -lm mmap", &[("LLAMA_ARG_LOAD_MODE", "mlock")]),
+        ("llama-bench", "", &[("LLAMA_ARG_LOAD_MODE", "mlock"), ("LLAMA_ARG_SPLIT_MODE", "tensor")]),
+    ] {
+        assert_eq!(world.args(tool, &format!("{args} --backend tri"), vars).1, "", "{tool} {args}");
+    }
+}
+
+#[test]
 fn no_repack_becomes_the_plain_layout() {
     let world = World::with_host(&["llama-server"]);
     let (_, lines) = world.args("llama-server", "--backend tri --no-repack", &[]);
@@ -384,6 +430,21 @@ fn a_plugin_that_does_not_fit_stops_the_call() {
     refused(&run("text.so"), 1, &["text.so", "cannot be loaded"]);
     refused(&run("crash.so"), 1, &["crash.so", "kills the process that loads it"]);
     assert!(!world.path("llama/args").exists());
+}
+
+#[test]
+fn a_plugin_may_be_named_without_a_folder() {
+    let world = World::with_host(&["llama-server"]);
+    let mut run = world.tri();
+    run.args(["run", "llama-server", "--backend", "tri"]).env("TRI_PLUGIN", "plugin.so").current_dir(world.path(""));
+    let output = run.output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let plugin = format!("GGML_BACKEND_PATH={}", world.path("plugin.so").display()).into_bytes();
+    assert!(world.seen_env().contains(&plugin));
+    let mut install = world.tri();
+    install.args(["install", "--prefix", "prefix", "--plugin", "plugin.so"]).current_dir(world.path(""));
+    let output = install.output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
 }
 
 #[test]
@@ -469,6 +530,76 @@ fn a_prefix_that_cannot_be_written_stays_as_it_was() {
     let before = world.prefix();
     refused(&world.install(), 1, &["prefix cannot be written", "Nothing was changed"]);
     assert_eq!(world.prefix(), before);
+}
+
+#[test]
+fn installations_at_the_same_time_wait_for_each_other() {
+    let world = World::with_host(&["llama-server"]);
+    for _ in 0..3 {
+        let install = || {
+            let mut command = world.tri();
+            command
+                .args(["install", "--prefix"])
+                .arg(world.path("prefix"))
+                .arg("--plugin")
+                .arg(world.path("plugin.so"));
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let calls: Vec<_> = (0..6).map(|_| install()).collect();
+        for call in calls {
+            let output = call.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", err(&output));
+        }
+        let waiting: Vec<_> =
+            world.prefix().into_iter().filter(|(path, _)| path.to_string_lossy().contains("tri-new")).collect();
+        assert!(waiting.is_empty(), "{waiting:?}");
+        assert!(world.uninstall().status.success());
+        assert!(!world.path("prefix").exists(), "{:?}", world.prefix());
+    }
+}
+
+#[test]
+fn an_installation_that_was_killed_is_finished_or_removed_by_the_next_call() {
+    let world = World::with_host(&["llama-server"]);
+    for seen in ["bin", "bin/tri", "bin/llama-server"] {
+        for finish in [true, false] {
+            let mut command = world.tri();
+            command
+                .args(["install", "--prefix"])
+                .arg(world.path("prefix"))
+                .arg("--plugin")
+                .arg(world.path("plugin.so"));
+            let mut call = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let seen = world.path("prefix").join(seen);
+            while !seen.exists() && call.try_wait().unwrap().is_none() {}
+            call.kill().unwrap();
+            call.wait().unwrap();
+            if finish {
+                let again = world.install();
+                assert!(again.status.success(), "{seen:?}: {}", err(&again));
+            }
+            let removed = world.uninstall();
+            assert!(removed.status.success(), "{seen:?}: {}", err(&removed));
+            assert!(
+                !world.path("prefix").exists(),
+                "{seen:?}: {:?}",
+                world.prefix().iter().map(|f| &f.0).collect::<Vec<_>>()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_rest_of_an_installation_that_broke_off_is_removed() {
+    let world = World::with_host(&["llama-server"]);
+    assert!(world.install().status.success());
+    let rest = [world.path("prefix/bin/.tri.tri-new"), world.path("prefix/bin/.llama-cli.tri-new.7")];
+    for call in [World::install, World::uninstall] {
+        rest.iter().for_each(|path| fs::write(path, "half").unwrap());
+        assert!(call(&world).status.success());
+        assert!(rest.iter().all(|path| !path.exists()));
+    }
+    assert!(!world.path("prefix").exists(), "{:?}", world.prefix());
 }
 
 #[test]

@@ -38,9 +38,10 @@ pub fn open(file: &Path) -> Result<Build, Stop> {
             file.display()
         )));
     }
-    match ggml::ask(file, SYMBOL) {
-        // The host's loader searches its own folders for a name without a slash, and its own current folder for others.
-        Ok(version) => Ok(Build { file: fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()), version }),
+    // A loader searches the library path for a name without a slash, and the host's its own current folder for others.
+    let whole = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    match ggml::ask(&whole, SYMBOL) {
+        Ok(version) => Ok(Build { file: whole, version }),
         Err(why) => Err(Stop::failed(format!(
             "The plugin {} {why}: it is damaged or no ggml-tri plugin; install it again.",
             file.display()

@@ -55,6 +55,28 @@ fn drafts(said: &Said, host: &Host) -> bool {
         || ["LLAMA_ARG_SPEC_DRAFT_MODEL", "LLAMA_ARG_SPEC_DRAFT_HF_REPO"].iter().any(|name| host.var(name).is_some())
 }
 
+/// Names the modes that mean something else for TRI0 than for other devices.
+pub fn explain(call: &mut Call, tool: &Tool, said: &Said, host: &Host) {
+    // The tools that read the variable of their devices read these too.
+    let reads = tool.devices.is_some_and(|devices| devices.variable.is_some());
+    let told = |modes: &[String], wanted: &str, flag: &str, variable: &str| {
+        if !modes.is_empty() {
+            return modes.iter().any(|mode| mode == wanted).then(|| format!("{flag} {wanted}"));
+        }
+        (reads && host.var(variable).is_some_and(|value| value == wanted)).then(|| format!("{variable}={wanted}"))
+    };
+    if let Some(by) = told(&said.load_modes, "mlock", "--load-mode", "LLAMA_ARG_LOAD_MODE") {
+        call.remarks.push(format!(
+            "{by}: mlock does not lock the weights that TRI0 holds in buffers of its own; use mmap+mlock."
+        ));
+    }
+    if let Some(by) = told(&said.split_modes, "tensor", "--split-mode", "LLAMA_ARG_SPLIT_MODE") {
+        call.remarks.push(format!(
+            "{by} holds weights in the file's layout (as --no-repack): text and speed can differ from the default."
+        ));
+    }
+}
+
 /// Names the flags that TRI0 does not get, and carries "no repacking" to it in our own variable.
 pub fn carry(call: &mut Call, said: &Said, host: &Host) {
     if !said.pool.is_empty() {

@@ -64,6 +64,10 @@ const DRAFT_MODEL: &[&str] = &[
     "--fim-qwen-14b-spec",
 ];
 
+/// The flags that say how a model is loaded, and how it is split over devices.
+const LOAD_MODE: &[&str] = &["--load-mode", "-lm"];
+const SPLIT_MODE: &[&str] = &["--split-mode", "-sm"];
+
 /// Whether weights may be repacked, as the command line says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repack {
@@ -88,6 +92,10 @@ pub struct Said {
     pub pool: Vec<String>,
     /// The last word on repacking.
     pub repack: Option<Repack>,
+    /// How a model is loaded; several values for llama-bench only.
+    pub load_modes: Vec<String>,
+    /// How a model is split; several values for llama-bench only.
+    pub split_modes: Vec<String>,
     /// Where `--rpc` stands, if it is given: it brings devices, so their names may only come behind its value.
     pub rpc: Option<usize>,
 }
@@ -136,6 +144,10 @@ pub fn read(tool: &Tool, args: &[OsString]) -> Said {
             said.repack = Some(Repack::Off);
         } else if flag == "--repack" {
             said.repack = Some(repack(tool, args.get(at + 1)));
+        } else if known(LOAD_MODE) {
+            add_mode(tool, &mut said.load_modes, args.get(at + 1));
+        } else if known(SPLIT_MODE) {
+            add_mode(tool, &mut said.split_modes, args.get(at + 1));
         } else if known(&["--rpc", "-rpc"]) {
             said.rpc = Some(at);
         }
@@ -159,6 +171,15 @@ fn repack(tool: &Tool, value: Option<&OsString>) -> Repack {
         (true, true) => Repack::Both,
         (true, false) => Repack::Off,
         _ => Repack::On,
+    }
+}
+
+/// llama-bench runs every value that it is given; everywhere else the last one counts.
+fn add_mode(tool: &Tool, modes: &mut Vec<String>, value: Option<&OsString>) {
+    let text = value.map(|v| v.to_string_lossy().into_owned()).unwrap_or_default();
+    match tool.name {
+        "llama-bench" => modes.extend(text.split(',').map(str::to_owned)),
+        _ => *modes = vec![text],
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::builds::{self, Build, INSTALLED};
 use super::manifest::{Entry, Manifest, PLACE, What};
+use super::prefix::{self, staged};
 use super::stop::Stop;
 use super::tools;
 
@@ -35,31 +36,55 @@ struct Item {
 /// There is no plugin build, a foreign file is in the way, or the prefix cannot be written; nothing is changed then.
 pub fn install(prefix: &Path, own: &Path, given: &[PathBuf]) -> Result<Report, Stop> {
     let items = items(own, &plugins(own, given)?)?;
-    let mut manifest = Manifest::read(prefix)?;
-    let (todo, done): (Vec<_>, Vec<_>) = check(prefix, &manifest, items)?.into_iter().partition(|(_, right)| !right);
+    let held = prefix::hold(prefix).map_err(|e| cannot_be_written(prefix, &e))?;
+    prefix::sweep(&held, prefix);
+    let result = put(prefix, held.made, items);
+    if result.is_err() && held.made {
+        // After a refusal it is empty; else it stays.
+        let _ = fs::remove_dir(prefix);
+    }
+    result
+}
+
+/// Puts the items under a prefix that this process holds, and whose folder it made if `fresh`.
+fn put(prefix: &Path, fresh: bool, items: Vec<Item>) -> Result<Report, Stop> {
+    let before = Manifest::read(prefix)?;
+    let (todo, done): (Vec<_>, Vec<_>) = check(prefix, &before, items)?.into_iter().partition(|(_, right)| !right);
     let todo: Vec<_> = todo.into_iter().map(|(item, _)| item).collect();
     let done: Vec<_> = done.into_iter().map(|(item, _)| item).collect();
+    let mut after = before.clone();
     for item in todo.iter().chain(&done) {
-        manifest.entries.retain(|entry| entry.path != item.entry.path);
-        manifest.entries.push(item.entry.clone());
+        after.entries.retain(|entry| entry.path != item.entry.path);
+        after.entries.push(item.entry.clone());
     }
-    if !todo.is_empty() || !prefix.join(PLACE).is_file() {
+    let missing = missing(prefix, &todo);
+    if fresh && !after.folders.iter().any(String::is_empty) {
+        after.folders.insert(0, String::new());
+    }
+    after.folders.extend(missing.iter().filter(|folder| !before.folders.contains(folder)).cloned());
+    if after != before || !prefix.join(PLACE).is_file() || !todo.is_empty() {
+        // Until all is done the record knows the old files and the new ones, so that a call which breaks off anywhere
+        // leaves nothing that the next one would not take for ours.
+        let meanwhile = Manifest { entries: [&before.entries[..], &after.entries].concat(), ..after.clone() };
+        let old = fs::read(prefix.join(PLACE)).ok();
         let mut made = Vec::new();
-        let result = stage(prefix, &todo, &mut manifest, &mut made);
-        if let Err(e) = result {
-            undo(&made);
-            return Err(Stop::failed(format!(
-                "{} cannot be written ({e}): choose another --prefix or run as a user who may write there. Nothing was \
-                 changed.",
-                prefix.display()
-            )));
+        if let Err(e) = stage(prefix, &todo, &missing, &meanwhile, &mut made) {
+            undo(prefix, old.as_deref(), &made);
+            return Err(cannot_be_written(prefix, &e));
         }
-        swap(prefix, &todo).map_err(|e| {
+        swap(prefix, &todo, &after).map_err(|e| {
             Stop::failed(format!("Installing under {} broke off ({e}): run 'tri install' again.", prefix.display()))
         })?;
     }
     let paths = |items: Vec<Item>| items.into_iter().map(|item| item.entry.path).collect();
     Ok(Report { prefix: prefix.to_owned(), written: paths(todo), unchanged: paths(done) })
+}
+
+fn cannot_be_written(prefix: &Path, why: &io::Error) -> Stop {
+    Stop::failed(format!(
+        "{} cannot be written ({why}): choose another --prefix or run as a user who may write there. Nothing was changed.",
+        prefix.display()
+    ))
 }
 
 /// The builds to install.
@@ -117,7 +142,7 @@ fn check(prefix: &Path, manifest: &Manifest, items: Vec<Item>) -> Result<Vec<(It
         let now =
             What::at(&path).map_err(|e| Stop::failed(format!("{} cannot be read ({e}): check it.", path.display())))?;
         let right = now.as_ref() == Some(&item.entry.what);
-        let ours = now.is_none() || manifest.entry(&item.entry.path).map(|entry| &entry.what) == now.as_ref();
+        let ours = now.as_ref().is_none_or(|now| manifest.knows(&item.entry.path, now));
         if !right && !ours {
             foreign.push(path.display().to_string());
         }
@@ -133,38 +158,46 @@ fn check(prefix: &Path, manifest: &Manifest, items: Vec<Item>) -> Result<Vec<(It
     )))
 }
 
-/// The name under which a file waits to be swapped in.
-fn staged(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.tri-new"))
-}
-
-/// Makes the folders and writes every file under a waiting name, the manifest too; `made` collects what to undo.
-fn stage(prefix: &Path, todo: &[Item], manifest: &mut Manifest, made: &mut Vec<PathBuf>) -> io::Result<()> {
-    let paths = todo.iter().map(|item| item.entry.path.as_str()).chain([PLACE]);
-    for path in paths {
-        let parent = Path::new(path).parent().unwrap_or(Path::new(""));
-        let mut chain: Vec<_> = parent.ancestors().collect();
-        chain.reverse();
-        for below in chain {
-            let folder = prefix.join(below);
-            if folder.is_dir() {
-                continue;
+/// The folders that are missing for the record and the items, each behind the one around it; the record's own come first.
+fn missing(prefix: &Path, todo: &[Item]) -> Vec<String> {
+    let mut missing = Vec::new();
+    for path in [PLACE].into_iter().chain(todo.iter().map(|item| item.entry.path.as_str())) {
+        let mut around: Vec<_> = Path::new(path).ancestors().skip(1).filter(|p| !p.as_os_str().is_empty()).collect();
+        around.reverse();
+        let names = around.into_iter().filter(|folder| !prefix.join(folder).is_dir());
+        for name in names.map(|folder| folder.to_string_lossy().into_owned()) {
+            if !missing.contains(&name) {
+                missing.push(name);
             }
-            // Only the prefix itself can lack folders above it.
-            if below.as_os_str().is_empty() {
-                fs::create_dir_all(&folder)?
-            } else {
-                fs::create_dir(&folder)?
-            }
-            made.push(folder);
-            manifest.folders.push(below.to_string_lossy().into_owned());
         }
     }
+    missing
+}
+
+/// Makes the folders, puts the record in place as soon as its own are there, and writes every file under a waiting name;
+/// `made` collects what to undo.
+fn stage(
+    prefix: &Path,
+    todo: &[Item],
+    missing: &[String],
+    manifest: &Manifest,
+    made: &mut Vec<PathBuf>,
+) -> io::Result<()> {
+    let (first, rest): (Vec<_>, Vec<_>) = missing.iter().partition(|folder| Path::new(PLACE).starts_with(folder));
+    let make = |folder: &String, made: &mut Vec<PathBuf>| {
+        let folder = prefix.join(folder);
+        match fs::create_dir(&folder) {
+            Ok(()) => made.push(folder),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    };
+    first.into_iter().try_for_each(|folder| make(folder, made))?;
+    record(prefix, manifest)?;
+    rest.into_iter().try_for_each(|folder| make(folder, made))?;
     for item in todo {
         let wait = staged(&prefix.join(&item.entry.path));
-        // A waiting file can only be the rest of an installation that broke off.
-        let _ = fs::remove_file(&wait);
         made.push(wait.clone());
         match &item.entry.what {
             What::File { .. } => {
@@ -174,25 +207,39 @@ fn stage(prefix: &Path, todo: &[Item], manifest: &mut Manifest, made: &mut Vec<P
             What::Link { target } => symlink(target, &wait)?,
         }
     }
-    let wait = staged(&prefix.join(PLACE));
-    made.push(wait.clone());
-    fs::write(wait, manifest.text().map_err(|stop| io::Error::other(stop.message))?)
+    Ok(())
 }
 
-/// Removes what was staged, innermost first.
-fn undo(made: &[PathBuf]) {
+/// Replaces the record, in one step.
+fn record(prefix: &Path, manifest: &Manifest) -> io::Result<()> {
+    let place = prefix.join(PLACE);
+    let wait = staged(&place);
+    let text = manifest.text().map_err(|stop| io::Error::other(stop.message))?;
+    fs::write(&wait, text).and_then(|()| fs::rename(&wait, place)).inspect_err(|_| {
+        // The next call removes it if this one cannot.
+        let _ = fs::remove_file(&wait);
+    })
+}
+
+/// Puts the old record back and removes what was staged, innermost first.
+fn undo(prefix: &Path, old: Option<&[u8]>, made: &[PathBuf]) {
+    let place = prefix.join(PLACE);
+    // What cannot be put back or removed was not made, or is no longer ours.
+    let _ = match old {
+        Some(old) if fs::read(&place).is_ok_and(|now| now == old) => Ok(()),
+        Some(old) => fs::write(&place, old),
+        None => fs::remove_file(&place),
+    };
     for path in made.iter().rev() {
-        // What cannot be removed was not made, or is no longer ours.
         let _ = if path.is_dir() && !path.is_symlink() { fs::remove_dir(path) } else { fs::remove_file(path) };
     }
 }
 
-/// Renames every waiting file to its place, the manifest last: if this breaks off, the next installation finds some files
-/// as it wants them and the others as the old manifest has them, and goes on.
-fn swap(prefix: &Path, todo: &[Item]) -> io::Result<()> {
-    for path in todo.iter().map(|item| item.entry.path.as_str()).chain([PLACE]) {
-        let path = prefix.join(path);
+/// Renames every waiting file to its place, and then lets the record know the new ones only.
+fn swap(prefix: &Path, todo: &[Item], after: &Manifest) -> io::Result<()> {
+    for item in todo {
+        let path = prefix.join(&item.entry.path);
         fs::rename(staged(&path), path)?;
     }
-    Ok(())
+    record(prefix, after)
 }

@@ -71,6 +71,7 @@ fn tri(host: &Host, config: &Config, real: &Path, name: &str, args: Vec<OsString
             let said = flags::read(tool, &args);
             call.args = args;
             change::name_devices(&mut call, tool, skip, &said, host, &[TRI0.to_owned()]);
+            change::explain(&mut call, tool, &said, host);
             change::carry(&mut call, &said, host);
         }
         None => {

@@ -43,7 +43,9 @@ pub fn limits(limits: &str) -> [Check; 2] {
     };
     let locked = match soft("Max locked memory") {
         None => check("locked memory", State::Unknown, "/proc/self/limits cannot be read"),
-        Some(text) => check("locked memory", State::Fact, format!("limit {text} bytes (matters for --mlock)")),
+        Some(text) => {
+            check("locked memory", State::Fact, format!("limit {text} bytes (matters for --load-mode mmap+mlock)"))
+        }
     };
     [files, locked]
 }
@@ -100,6 +102,7 @@ mod tests {
                     Max locked memory         8388608              8388608              bytes     \n";
         let [files, locked] = limits(text);
         assert_eq!((files.state, locked.state), (State::Failed, State::Fact));
+        assert!(locked.found.contains("--load-mode mmap+mlock"));
         assert!(files.found.contains("64") && files.remedy.is_some());
         assert!(limits("").iter().all(|check| check.state == State::Unknown));
     }

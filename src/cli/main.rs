@@ -16,6 +16,7 @@ mod launch;
 mod logging;
 mod machine;
 mod manifest;
+mod prefix;
 mod settings;
 mod stop;
 mod tools;

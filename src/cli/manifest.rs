@@ -12,9 +12,9 @@ use super::stop::Stop;
 pub const PLACE: &str = "lib/ggml-tri/installed.json";
 
 /// Everything that was put under one prefix.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Files and links.
+    /// Files and links; while an installation is under way, the old and the new of one path.
     pub entries: Vec<Entry>,
     /// Folders that did not exist before, outermost first; the empty path is the prefix itself.
     pub folders: Vec<String>,
@@ -112,9 +112,9 @@ impl Manifest {
         serde_json::to_string_pretty(self).map_err(|e| Stop::failed(format!("The manifest cannot be written ({e}).")))
     }
 
-    /// The record of a path.
-    pub fn entry(&self, path: &str) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.path == path)
+    /// Whether this lies at the path as it was installed.
+    pub fn knows(&self, path: &str, what: &What) -> bool {
+        self.entries.iter().any(|entry| entry.path == path && entry.what == *what)
     }
 }
 

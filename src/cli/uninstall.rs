@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::manifest::{Manifest, PLACE, What};
+use super::prefix;
 use super::stop::Stop;
 
 /// What an uninstallation did.
@@ -22,14 +23,22 @@ pub struct Report {
 /// # Errors
 /// The record is damaged, or a file cannot be removed; the rest is kept on record then.
 pub fn uninstall(prefix: &Path) -> Result<Report, Stop> {
-    let manifest = Manifest::read(prefix)?;
     let mut report = Report { prefix: prefix.to_owned(), removed: Vec::new(), left: Vec::new() };
-    for entry in &manifest.entries {
+    let held = prefix::hold_present(prefix)
+        .map_err(|e| Stop::failed(format!("{} cannot be read ({e}): run as a user who may.", prefix.display())))?;
+    let Some(held) = held else { return Ok(report) };
+    prefix::sweep(&held, prefix);
+    let manifest = Manifest::read(prefix)?;
+    for (at, entry) in manifest.entries.iter().enumerate() {
+        // An installation that broke off has the old and the new of one path on record.
+        if manifest.entries[..at].iter().any(|earlier| earlier.path == entry.path) {
+            continue;
+        }
         let path = prefix.join(&entry.path);
         let failed = |e| Stop::failed(format!("{} cannot be removed ({e}): run as a user who may.", path.display()));
         match What::at(&path).map_err(failed)? {
             None => {}
-            Some(now) if now == entry.what => {
+            Some(now) if manifest.knows(&entry.path, &now) => {
                 fs::remove_file(&path).map_err(failed)?;
                 report.removed.push(entry.path.clone());
             }

@@ -18,6 +18,8 @@ const FOREIGN: &[&str] = &[
     "LLAMA_ARG_SPEC_DRAFT_HF_REPO",
     "LLAMA_ARG_REPACK",
     "LLAMA_ARG_NO_REPACK",
+    "LLAMA_ARG_LOAD_MODE",
+    "LLAMA_ARG_SPLIT_MODE",
 ];
 
 /// The command line and the variables of one process, as bytes.
