@@ -11,6 +11,7 @@ SCRIPTS=$ROOT/scripts
 CACHE=${GGML_TRI_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ggml-tri}
 mkdir -p "$CACHE"/{lock,log,work} || { echo "error: cannot write to the cache '$CACHE'; set GGML_TRI_CACHE to a folder you own" >&2; exit 1; }
 CACHE=$(cd "$CACHE" && pwd)
+# Old logs that cannot be removed do no harm.
 find "$CACHE/log" -type f -mtime +7 -delete 2>/dev/null || true
 
 # ---- messages: progress goes to stderr, results to stdout
@@ -26,6 +27,7 @@ CLEANUPS=()
 at_exit() {
     local status=$? command
     trap - EXIT
+    # Whatever is gone already, or cannot be cleaned, must not keep the rest from being cleaned.
     if [[ -n $STEP_PID ]]; then kill -TERM -- "-$STEP_PID" 2>/dev/null || true; fi
     for command in "${CLEANUPS[@]}"; do eval "$command" || true; done
     exit "$status"

@@ -4,7 +4,6 @@
 
 pub mod host;
 
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// One environment variable as the user sees it.
@@ -117,7 +116,7 @@ pub enum Fault {
     Panic(u64),
 }
 
-/// All settings of this process.
+/// All settings of this process that are not paths; those go through [`host::Host::path`], which keeps every byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// `TRI_GPU`.
@@ -130,10 +129,6 @@ pub struct Config {
     pub log: log::LevelFilter,
     /// `TRI_FAULT`.
     pub fault: Option<Fault>,
-    /// `TRI_LLAMA_DIR`.
-    pub llama_dir: Option<PathBuf>,
-    /// `TRI_PLUGIN`.
-    pub plugin: Option<PathBuf>,
     /// Names that start with `TRI_` and are none of ours: probably typing mistakes.
     pub unknown: Vec<String>,
 }
@@ -183,8 +178,6 @@ impl Config {
             layout: read(&value, "TRI_LAYOUT", Layout::Auto, layout)?,
             log: read(&value, "TRI_LOG", log::LevelFilter::Info, level)?,
             fault: read(&value, "TRI_FAULT", None, fault)?,
-            llama_dir: value("TRI_LLAMA_DIR").map(PathBuf::from),
-            plugin: value("TRI_PLUGIN").map(PathBuf::from),
             unknown,
         })
     }
