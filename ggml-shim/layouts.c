@@ -4,24 +4,24 @@
 #include <string.h>
 
 bool tri_cpu_supports(const struct ggml_tensor * op, int32_t layout) {
+    if (layout < 0) {
+        // TRI0's types are none of ggml-cpu's: to ggml-cpu such a source is a plain one.
+        return tri_cpu.dev->iface.supports_op(tri_cpu.dev, op);
+    }
     // ggml-cpu looks at the buffer types of the sources. It is asked about copies: without a buffer where the buffer is
     // TRI0's, and with one that claims the layout for the weight in question.
-    struct ggml_backend_buffer claim = { 0 };
+    struct ggml_backend_buffer claim = { .buft = tri_cpu.layouts[layout] };
     struct ggml_tensor         sources[GGML_MAX_SRC];
     struct ggml_tensor         copy = *op;
     for (int i = 0; i < GGML_MAX_SRC && op->src[i]; i++) {
         ggml_backend_buffer_t buffer = op->src[i]->buffer;
         const bool            ours   = buffer && (buffer->buft == &tri_plain_type || tri_repacked_layout(buffer) >= 0);
-        if (!ours && (i != 0 || layout < 0)) {
+        if (!ours && i != 0) {
             continue;
         }
         sources[i]        = *op->src[i];
-        sources[i].buffer = NULL;
+        sources[i].buffer = i == 0 ? &claim : NULL;
         copy.src[i]       = &sources[i];
-    }
-    if (layout >= 0) {
-        claim.buft          = tri_cpu.layouts[layout];
-        copy.src[0]->buffer = &claim;
     }
     return tri_cpu.dev->iface.supports_op(tri_cpu.dev, &copy);
 }
