@@ -1,5 +1,8 @@
-//! Compiles the shim against the ggml headers, and writes the version and names that the plugin compares at load.
+//! Compiles the shaders, compiles the shim against the ggml headers, and writes the version and names that the plugin compares at load.
 #![allow(missing_docs)]
+
+#[path = "build/shaders.rs"]
+mod shaders;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
@@ -16,9 +19,10 @@ fn main() {
     let names = names("tri_built_ops", &header, "enum ggml_op {", "GGML_OP_")
         + &names("tri_built_types", &header, "enum ggml_type {", "GGML_TYPE_");
     fs::write(out.join("ggml_names.h"), names).expect("OUT_DIR is writable");
+    shaders::compile(&out);
     cc::Build::new()
         .files(
-            ["host", "cpu", "layouts", "exchange", "plain", "repacked", "device"]
+            ["host", "cpu", "flatten", "layouts", "exchange", "plain", "repacked", "device"]
                 .map(|name| format!("ggml-shim/{name}.c")),
         )
         .includes([out, PathBuf::from("ggml-shim")])
@@ -109,6 +113,8 @@ fn names(table: &str, header: &str, start: &str, prefix: &str) -> String {
 }
 
 fn fail(message: &str) -> ! {
-    println!("cargo:warning={message}");
+    for line in message.lines() {
+        println!("cargo:warning={line}");
+    }
     process::exit(1)
 }

@@ -1,4 +1,4 @@
-// The host's own ggml-cpu: a private backend of it, and graphs as flat nodes.
+// The host's own ggml-cpu: a private backend of it.
 #include "internal.h"
 
 #include "ggml-cpu.h"
@@ -88,16 +88,6 @@ void tri_cpu_pool_free(void * cpu, void * pool) {
     __typeof__(&ggml_backend_cpu_set_threadpool)  set_pool  = (__typeof__(set_pool)) proc("ggml_backend_cpu_set_threadpool");
     set_pool(cpu, NULL);
     free_pool(pool);
-}
-
-void tri_graph_flatten(const struct tri_graph * graph, struct tri_node * nodes) {
-    const struct ggml_cgraph * host = graph->host;
-    for (int32_t i = 0; i < graph->n_nodes; i++) {
-        const struct ggml_tensor * t = host->nodes[i];
-        nodes[i].op                  = tri_host.ggml_op_name(t->op);
-        memcpy(nodes[i].ne, t->ne, sizeof(nodes[i].ne));
-        nodes[i].flags = (t->flags & GGML_TENSOR_FLAG_COMPUTE ? TRI_NODE_COMPUTE : 0) | (tri_is_view(t) ? TRI_NODE_VIEW : 0);
-    }
 }
 
 static int status(enum ggml_status s) {

@@ -16,6 +16,8 @@
     X(ggml_version)            \
     X(ggml_commit)             \
     X(ggml_op_name)            \
+    X(ggml_unary_op_name)      \
+    X(ggml_glu_op_name)        \
     X(ggml_type_name)          \
     X(ggml_log_internal)       \
     X(ggml_nbytes)             \
@@ -70,6 +72,9 @@ bool tri_cpu_holds(const struct ggml_tensor * weight, int32_t layout);
 bool tri_alias_of(struct ggml_tensor * alias, const struct ggml_tensor * weight, ggml_backend_buffer_t genuine);
 // Repacks `data` into a new genuine buffer; NULL when there is no memory.
 ggml_backend_buffer_t tri_repacked_copy(struct ggml_tensor * copy, const struct ggml_tensor * plain, int32_t layout, const void * data);
+
+// Flattens one node.
+void tri_node_flatten(const struct ggml_tensor * t, struct tri_node * node);
 
 // Exchanges the weights of a graph for what ggml-cpu must see, and back; NULL when there is no memory.
 struct tri_exchanges;

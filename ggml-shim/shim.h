@@ -6,15 +6,31 @@
 
 #define TRI_NODE_COMPUTE 1u  // ggml wants this node's result
 #define TRI_NODE_VIEW    2u  // the node only renames memory; there is nothing to compute
+#define TRI_NODE_OUTPUT  4u  // the host reads the result
 
 // Results of a graph.
 enum { TRI_OK = 0, TRI_ABORTED = 1, TRI_FAILED = 2, TRI_NO_MEMORY = 3 };
 
+#define TRI_MAX_SRC 10  // GGML_MAX_SRC
+
+// A tensor, flattened.
+struct tri_tensor {
+    const char * type;   // ggml's name of the type; NULL: there is no tensor at this place
+    int64_t      ne[4];  // elements in each dimension
+    uint64_t     nb[4];  // bytes from one element to the next
+    uint64_t     data;   // address; 0: no memory yet
+    uint64_t     id;     // names the tensor
+    uint64_t     root;   // the tensor that it is a view of; its own id when it is none
+};
+
 // One graph node, flattened.
 struct tri_node {
-    const char * op;     // ggml's name of the operation; lives as long as the host
-    int64_t      ne[4];  // elements of the result in each dimension
-    uint32_t     flags;  // TRI_NODE_*
+    const char *      op;          // ggml's name of the operation; lives as long as the host
+    const char *      sub;         // ggml's name of the function of a UNARY or GLU node; "" for others
+    uint32_t          flags;       // TRI_NODE_*
+    int32_t           params[16];  // ggml's op_params
+    struct tri_tensor dst;
+    struct tri_tensor src[TRI_MAX_SRC];
 };
 
 // One graph as ggml handed it over. Valid only during the call.

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rooms that may open `unsafe`. Rooms of later engines join the list with their first file.
-const UNSAFE_ROOMS: &[&str] = &["plugin", "ggml", "memory", "probe"];
+/// Rooms that may open `unsafe`, as the beginnings of their files' names; and what lies in one of them and may not.
+const UNSAFE_ROOMS: &[&str] = &["src/plugin/", "src/ggml/", "src/memory/", "src/probe/", "src/engine/vulkan/"];
+const SAFE_CORNERS: &[&str] = &["src/engine/vulkan/ops/"];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -93,9 +94,10 @@ fn only_ggml_and_plugin_name_a_shim_symbol() {
 
 #[test]
 fn unsafe_stays_in_its_rooms_and_each_block_says_why() {
-    for (room, code, name) in sources() {
+    for (_, code, name) in sources() {
         let opens = code.contains("unsafe {") || code.contains("unsafe impl") || code.contains("unsafe extern");
-        assert!(!opens || UNSAFE_ROOMS.contains(&room.as_str()), "{name} has unsafe code");
+        let inside = |list: &[&str]| list.iter().any(|room| name.starts_with(room));
+        assert!(!opens || inside(UNSAFE_ROOMS) && !inside(SAFE_CORNERS), "{name} has unsafe code");
     }
     for (name, text) in files("src", &["rs"]) {
         let lines: Vec<_> = text.lines().collect();

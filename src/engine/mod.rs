@@ -1,6 +1,7 @@
 //! WHO can compute. An engine sees its step and its memory; never another engine, never the plan.
 
 pub mod cpu;
+pub mod vulkan;
 
 use crate::ggml::HostGraph;
 use crate::plan::Step;

@@ -4,6 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 
 pub const NODE_COMPUTE: u32 = 1;
 pub const NODE_VIEW: u32 = 2;
+pub const NODE_OUTPUT: u32 = 4;
+pub const MAX_SRC: usize = 10;
 
 pub const OK: c_int = 0;
 pub const ABORTED: c_int = 1;
@@ -11,10 +13,25 @@ pub const FAILED: c_int = 2;
 pub const NO_MEMORY: c_int = 3;
 
 #[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Tensor {
+    pub type_name: *const c_char,
+    pub ne: [i64; 4],
+    pub nb: [u64; 4],
+    pub data: u64,
+    pub id: u64,
+    pub root: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct Node {
     pub op: *const c_char,
-    pub ne: [i64; 4],
+    pub sub: *const c_char,
     pub flags: u32,
+    pub params: [i32; 16],
+    pub dst: Tensor,
+    pub src: [Tensor; MAX_SRC],
 }
 
 #[repr(C)]
@@ -88,17 +105,26 @@ mod tests {
     use std::mem::{offset_of, size_of};
 
     unsafe extern "C" {
-        static tri_layout: [usize; 17];
+        static tri_layout: [usize; 26];
         static tri_layout_count: usize;
     }
 
     #[test]
     fn every_struct_has_the_size_and_offsets_that_c_sees() {
         let ours = [
+            size_of::<Tensor>(),
+            offset_of!(Tensor, ne),
+            offset_of!(Tensor, nb),
+            offset_of!(Tensor, data),
+            offset_of!(Tensor, id),
+            offset_of!(Tensor, root),
             size_of::<Node>(),
             offset_of!(Node, op),
-            offset_of!(Node, ne),
+            offset_of!(Node, sub),
             offset_of!(Node, flags),
+            offset_of!(Node, params),
+            offset_of!(Node, dst),
+            offset_of!(Node, src),
             size_of::<Graph>(),
             offset_of!(Graph, host),
             offset_of!(Graph, uid),

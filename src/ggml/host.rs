@@ -1,7 +1,7 @@
 //! The host process: whether its ggml is the one that this plugin was built for, and the graphs that it hands over.
 
 use super::{ffi, text};
-use crate::graph::{Graph, Node};
+use crate::graph::{Graph, Node, Tensor, Type};
 use std::ffi::CStr;
 use std::marker::PhantomData;
 
@@ -128,13 +128,34 @@ impl HostGraph<'_> {
             ffi::tri_graph_flatten(&self.raw, raw.as_mut_ptr());
             raw.set_len(n);
         }
-        let node = |r: &ffi::Node| Node {
-            // SAFETY: names of operations are constants of the host's libraries, which are never unloaded.
-            op: unsafe { CStr::from_ptr::<'static>(r.op) }.to_str().unwrap_or("?"),
-            ne: r.ne,
-            compute: r.flags & ffi::NODE_COMPUTE != 0 && r.flags & ffi::NODE_VIEW == 0,
-        };
-        Graph { uid: self.raw.uid, nodes: raw.iter().map(node).collect() }
+        // SAFETY: the call filled them from the host's graph.
+        Graph { uid: self.raw.uid, nodes: raw.iter().map(|node| unsafe { node_of(node) }).collect() }
+    }
+}
+
+/// A node as plain data.
+///
+/// # Safety
+/// `raw` must be as `tri_node_flatten` filled it.
+pub(crate) unsafe fn node_of(raw: &ffi::Node) -> Node {
+    // SAFETY: names of operations and types are constants of the host's libraries, which are never unloaded.
+    let name = |p| unsafe { CStr::from_ptr::<'static>(p) }.to_str().unwrap_or("?");
+    let tensor = |t: &ffi::Tensor| Tensor {
+        ty: Type::from_name(name(t.type_name)),
+        ne: t.ne,
+        nb: t.nb,
+        data: t.data,
+        id: t.id,
+        root: t.root,
+    };
+    Node {
+        op: name(raw.op),
+        sub: name(raw.sub),
+        params: raw.params,
+        dst: tensor(&raw.dst),
+        src: raw.src.each_ref().map(|t| (!t.type_name.is_null()).then(|| tensor(t))),
+        compute: raw.flags & ffi::NODE_COMPUTE != 0 && raw.flags & ffi::NODE_VIEW == 0,
+        output: raw.flags & ffi::NODE_OUTPUT != 0,
     }
 }
 

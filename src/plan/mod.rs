@@ -36,12 +36,18 @@ pub fn plan(graph: &Graph) -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::Node;
+    use crate::graph::{Node, Tensor, Type};
     use proptest::prelude::*;
 
     fn nodes() -> impl Strategy<Value = Vec<Node>> {
         let node = (prop::sample::select(vec!["MUL_MAT", "ADD", "VIEW"]), any::<bool>(), 1..64_i64);
-        prop::collection::vec(node.prop_map(|(op, compute, n)| Node { op, ne: [n, 1, 1, 1], compute }), 0..50)
+        prop::collection::vec(
+            node.prop_map(|(op, compute, n)| Node {
+                compute,
+                ..Node::new(op, Tensor::new(Type::F32, [n, 1, 1, 1]), &[])
+            }),
+            0..50,
+        )
     }
 
     proptest! {

@@ -1,0 +1,253 @@
+//! From graph nodes to dispatches: which shader, with which numbers, over which memory.
+//!
+//! Safe and pure code: no Vulkan call, no clock. Whether the GPU can do a node and what it does for it are one function,
+//! [`lower`]: asked without memory it answers the first, with memory the second.
+
+mod attention;
+mod copies;
+pub mod dispatch;
+mod elementwise;
+mod matmul;
+mod matvec;
+mod norm;
+mod product;
+mod reduce;
+mod rope;
+mod softmax;
+
+pub use dispatch::{Dispatch, Params, Push, Span};
+
+use crate::engine::vulkan::caps::Caps;
+use crate::graph::{Node, Tensor, Type};
+use std::collections::HashMap;
+
+/// Why the GPU does not compute a node. Prints as a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reject {
+    /// No shader for this operation.
+    #[error("no shader for {0}")]
+    Op(String),
+    /// No shader for this combination of types.
+    #[error("{0}: no shader for the types {1}")]
+    Types(&'static str, String),
+    /// A shape that the shader does not take; the sentence has the numbers.
+    #[error("{0}: {1}")]
+    Shape(&'static str, String),
+    /// The device lacks something.
+    #[error("{0}: the device has no {1}")]
+    Device(&'static str, &'static str),
+}
+
+/// Where host addresses lie for the GPU.
+pub trait Place {
+    /// The GPU's address of a host address inside a buffer of this engine.
+    fn gpu(&self, host: u64) -> Option<u64>;
+}
+
+/// Lowering of one run of nodes. Memory that the nodes' own tensors do not have comes from here.
+pub struct Lowering<'a> {
+    /// What the device can do.
+    pub caps: &'a Caps,
+    /// `None`: only whether the nodes can be lowered is asked.
+    place: Option<&'a dyn Place>,
+    /// The dispatches so far, in order.
+    pub dispatches: Vec<Dispatch>,
+    /// Bytes of parameters; the base of their memory is `params_base`.
+    pub params: Vec<u8>,
+    params_base: u64,
+    scratch_base: u64,
+    scratch_used: u64,
+    /// Largest use of scratch memory, in bytes.
+    pub scratch_peak: u64,
+    /// Derived data in scratch memory that a later node may use again, by (source address, source shape, what it is).
+    derived: HashMap<DerivedKey, Derived>,
+}
+
+type DerivedKey = (u64, [i64; 4], [u64; 4], &'static str);
+
+#[derive(Debug, Clone, Copy)]
+struct Derived {
+    source: Span,
+    result: Span,
+}
+
+/// Scratch memory is used round and round: more than this is used only by a graph with a larger single piece.
+const SCRATCH_RING: u64 = 64 << 20;
+
+impl<'a> Lowering<'a> {
+    /// A lowering that only asks whether nodes can be lowered.
+    pub fn question(caps: &'a Caps) -> Lowering<'a> {
+        Lowering {
+            caps,
+            place: None,
+            dispatches: Vec::new(),
+            params: Vec::new(),
+            params_base: 0,
+            scratch_base: 0,
+            scratch_used: 0,
+            scratch_peak: 0,
+            derived: HashMap::new(),
+        }
+    }
+
+    /// A lowering with memory: parameters and scratch lie at these GPU addresses.
+    pub fn new(caps: &'a Caps, place: &'a dyn Place, params_base: u64, scratch_base: u64) -> Lowering<'a> {
+        Lowering { place: Some(place), params_base, scratch_base, ..Lowering::question(caps) }
+    }
+
+    /// The GPU address of a tensor; 0 when there is no memory in question.
+    ///
+    /// # Errors
+    /// The tensor lies outside this engine's buffers.
+    pub fn address(&self, t: &Tensor) -> Result<u64, Reject> {
+        match self.place {
+            None => Ok(0),
+            Some(place) => place
+                .gpu(t.data)
+                .ok_or_else(|| Reject::Shape("memory", format!("address {:#x} is in no buffer of the GPU", t.data))),
+        }
+    }
+
+    /// The bytes of a tensor on the GPU.
+    ///
+    /// # Errors
+    /// As [`Lowering::address`].
+    pub fn span(&self, t: &Tensor) -> Result<Span, Reject> {
+        Ok(Span { start: self.address(t)?, len: t.span() })
+    }
+
+    /// A tensor as `shaders/lib/tensor.glsl` sees it.
+    ///
+    /// # Errors
+    /// The tensor spans 4 GiB or more, or has a dimension or stride beyond 32 bits.
+    pub fn tensor(&self, t: &Tensor) -> Result<TensorParams, Reject> {
+        if t.span() > u64::from(u32::MAX) {
+            return Err(Reject::Shape("tensor", format!("{} bytes; the limit is 4 GiB", t.span())));
+        }
+        let mut out = TensorParams { address: self.address(t)?, ne: [0; 4], nb: [0; 4] };
+        for i in 0..4 {
+            out.ne[i] = u32::try_from(t.ne[i]).map_err(|_| {
+                Reject::Shape("tensor", format!("dimension {i} has {} elements; the limit is 2^32", t.ne[i]))
+            })?;
+            // The stride of a dimension of one element is never multiplied by anything but 0.
+            out.nb[i] = if t.ne[i] <= 1 { 0 } else { t.nb[i] as u32 };
+        }
+        out.nb[0] = t.nb[0] as u32;
+        Ok(out)
+    }
+
+    /// Puts parameters into the graph's parameter memory; returns their GPU address, aligned to 16 bytes.
+    pub fn params(&mut self, params: &Params) -> u64 {
+        let at = self.params.len().next_multiple_of(16);
+        self.params.resize(at, 0);
+        self.params.extend_from_slice(params.bytes());
+        self.params_base + at as u64
+    }
+
+    /// Scratch memory, aligned to 256 bytes. It stays valid until the ring comes round; use it in the next dispatches.
+    pub fn scratch(&mut self, bytes: u64) -> Span {
+        let bytes = bytes.next_multiple_of(256);
+        if self.scratch_used + bytes > SCRATCH_RING.max(bytes) {
+            self.scratch_used = 0;
+        }
+        let span = Span { start: self.scratch_base + self.scratch_used, len: bytes };
+        self.scratch_used += bytes;
+        self.scratch_peak = self.scratch_peak.max(self.scratch_used);
+        self.derived.retain(|_, d| !d.result.overlaps(&span));
+        span
+    }
+
+    /// Data derived from `source` earlier in this lowering and still valid, such as its int8 form.
+    pub fn derived(&self, source: &Tensor, what: &'static str) -> Option<Span> {
+        let address = self.address(source).ok()?;
+        self.derived.get(&(address, source.ne, source.nb, what)).map(|d| d.result)
+    }
+
+    /// Notes that `result` holds `what` of `source`, until either is overwritten.
+    ///
+    /// # Errors
+    /// As [`Lowering::address`].
+    pub fn note_derived(&mut self, source: &Tensor, what: &'static str, result: Span) -> Result<(), Reject> {
+        let span = self.span(source)?;
+        self.derived.insert((span.start, source.ne, source.nb, what), Derived { source: span, result });
+        Ok(())
+    }
+
+    /// Adds a dispatch.
+    pub fn push(&mut self, dispatch: Dispatch) {
+        if self.place.is_some() {
+            self.derived.retain(|_, d| !dispatch.writes.iter().any(|w| w.overlaps(&d.source)));
+        }
+        self.dispatches.push(dispatch);
+    }
+}
+
+/// Mirrors `Tensor` of `shaders/lib/tensor.glsl`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TensorParams {
+    /// GPU address of the first byte.
+    pub address: u64,
+    /// Elements.
+    pub ne: [u32; 4],
+    /// Bytes from one to the next.
+    pub nb: [u32; 4],
+}
+
+/// Whether the GPU computes this node, by lowering it without memory.
+///
+/// # Errors
+/// Why not.
+pub fn supports(node: &Node, caps: &Caps) -> Result<(), Reject> {
+    lower(node, &mut Lowering::question(caps))
+}
+
+/// Lowers one node.
+///
+/// # Errors
+/// Why the GPU does not compute it; the lowering then has no dispatch of it.
+pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
+    if !node.compute || node.dst.elements() == 0 {
+        return Ok(());
+    }
+    let before = cx.dispatches.len();
+    let result = match node.op {
+        "GET_ROWS" | "SET_ROWS" | "CPY" | "DUP" | "CONT" | "REPEAT" | "CONCAT" | "PAD" | "ROLL" | "TRI" | "DIAG"
+        | "ACC" | "SET" | "FILL" | "ARANGE" | "UPSCALE" | "IM2COL" => copies::lower(node, cx),
+        "SUM_ROWS" | "SUM" | "MEAN" | "CUMSUM" | "ARGMAX" | "ARGSORT" | "TOP_K" => reduce::lower(node, cx),
+        "RMS_NORM" | "NORM" | "L2_NORM" | "GROUP_NORM" => norm::lower(node, cx),
+        "ROPE" | "ROPE_BACK" => rope::lower(node, cx),
+        "SOFT_MAX" => softmax::lower(node, cx),
+        "FLASH_ATTN_EXT" => attention::lower(node, cx),
+        "MUL_MAT" | "MUL_MAT_ID" => product::lower(node, cx),
+        _ => elementwise::lower(node, cx),
+    };
+    if result.is_err() {
+        cx.dispatches.truncate(before);
+    }
+    result
+}
+
+/// The types of a node's sources and result, for messages.
+pub fn type_list(node: &Node) -> String {
+    let mut names: Vec<_> = node.sources().map(|t| t.ty.name()).collect();
+    names.push("->");
+    names.push(node.dst.ty.name());
+    names.join(" ")
+}
+
+/// Refuses a node whose result or sources have other types than these.
+///
+/// # Errors
+/// [`Reject::Types`].
+pub fn expect_types(node: &Node, dst: Type, sources: &[Type]) -> Result<(), Reject> {
+    let fits = node.dst.ty == dst && sources.iter().enumerate().all(|(i, ty)| node.src[i].is_some_and(|t| t.ty == *ty));
+    if fits { Ok(()) } else { Err(Reject::Types(node.op, type_list(node))) }
+}
+
+/// Source `i` of a node.
+///
+/// # Errors
+/// [`Reject::Shape`] when it is missing.
+pub fn source(node: &Node, i: usize) -> Result<Tensor, Reject> {
+    node.src[i].ok_or_else(|| Reject::Shape(node.op, format!("source {i} is missing")))
+}

@@ -1,0 +1,11 @@
+//! Scalar references of what shaders compute: short, slow and obviously right. Tests compare the shaders with them.
+
+pub mod attention;
+pub mod copies;
+pub mod elementwise;
+pub mod norm;
+pub mod product;
+pub mod quant;
+pub mod reduce;
+pub mod rope;
+pub mod softmax;

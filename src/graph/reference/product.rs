@@ -1,0 +1,1 @@
+//! Scalar reference of the operations in `engine::vulkan::ops` of this name.

@@ -1,0 +1,1 @@
+//! The values of quantised blocks, one element at a time.
