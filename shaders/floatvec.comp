@@ -29,8 +29,8 @@ layout(constant_id = 2) const uint COLS = 1;
 layout(constant_id = 3) const bool A_VECTORS = false;  // plain weights: four lie together, aligned
 layout(constant_id = 4) const bool B_VECTORS = false;  // the same of b
 layout(constant_id = 5) const uint B_TYPE = 0;         // f32, f16, bf16
-// Steps whose weights are loaded before any is used.
-const uint AHEAD = ROWS >= 4 ? 1 : 4 / ROWS;
+layout(constant_id = 6) const uint AHEAD = 1;          // steps whose weights are loaded before any is used
+layout(constant_id = 7) const bool TAIL = false;       // rows of plain numbers that do not end with a whole four
 
 // A unit has one matrix of a and all columns that meet it: `width` of each of several matrices of b.
 layout(push_constant, scalar) uniform Push {
@@ -63,9 +63,8 @@ vec4 weights(uint64_t row, uint k) {
 vec4 last_weights(uint64_t row, uint k) {
     vec4 w = vec4(0);
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        if (k + i < p.inner) {
-            w[i] = OF(dequant, WEIGHT)(row + (k + i) * p.a_nb[0], 0);
-        }
+        const float x = OF(dequant, WEIGHT)(row + min(k + i, p.inner - 1) * p.a_nb[0], 0);
+        w[i] = k + i < p.inner ? x : 0;
     }
     return w;
 }
@@ -125,7 +124,7 @@ void main() {
     const uint lane = gl_SubgroupInvocationID;
     const uint step = 4 * gl_SubgroupSize;
     uint       base = 0;
-    for (; base + AHEAD * step <= p.inner; base += AHEAD * step) {
+    for (; AHEAD > 1 && base + AHEAD * step <= p.inner; base += AHEAD * step) {
         vec4 w[ROWS * AHEAD];
         [[unroll]] for (uint i = 0; i < ROWS * AHEAD; i++) {
             w[i] = weights(row[i % ROWS], base + i / ROWS * step + 4 * lane);
@@ -153,16 +152,19 @@ void main() {
         }
     }
 #ifdef PLAIN
-    if (k < p.inner) {
+    if (TAIL && k < p.inner) {
+        vec4 w[ROWS];
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            w[r] = last_weights(row[r], k);
+        }
         [[unroll]] for (uint c = 0; c < COLS; c++) {
-            vec4 x = vec4(0);
+            vec4 x;
             [[unroll]] for (uint i = 0; i < 4; i++) {
-                if (k + i < p.inner) {
-                    x[i] = b_element(column[c] + (k + i) * p.b_nb[0]);
-                }
+                const float last = b_element(column[c] + min(k + i, p.inner - 1) * p.b_nb[0]);
+                x[i] = k + i < p.inner ? last : 0;
             }
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                sums[r * COLS + c] = fma(last_weights(row[r], k), x, sums[r * COLS + c]);
+                sums[r * COLS + c] = fma(w[r], x, sums[r * COLS + c]);
             }
         }
     }

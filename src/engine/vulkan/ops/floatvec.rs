@@ -62,6 +62,9 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
         u32::from(vectors(&a, a_at)),
         u32::from(vectors(&b, b_at)),
         b_type,
+        // Compilers for CPUs take seconds for what hides no latency there.
+        if cx.caps.software { 1 } else { 4 / rows as u32 },
+        u32::from(inner % 4 != 0),
     ];
     let mut reads = vec![cx.span(&a)?, cx.span(&b)?];
     if let Some(ids) = shape.ids {
@@ -119,8 +122,8 @@ fn vectors(t: &Tensor, address: u64) -> bool {
     let size = 4 * t.ty.bytes();
     !t.ty.quantized()
         && t.row_contiguous()
-        && address % size == 0
-        && (1..4).all(|i| t.ne[i] <= 1 || t.nb[i] % size == 0)
+        && address.is_multiple_of(size)
+        && (1..4).all(|i| t.ne[i] <= 1 || t.nb[i].is_multiple_of(size))
 }
 
 /// The product as the shader sees it: units (i2, i3), each of one matrix of a and all columns that meet it.
