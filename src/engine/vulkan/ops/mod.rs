@@ -7,6 +7,7 @@ mod attention;
 mod copies;
 pub mod dispatch;
 mod elementwise;
+mod floatvec;
 mod matmul;
 mod matvec;
 mod norm;
