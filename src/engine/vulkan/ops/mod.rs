@@ -7,6 +7,7 @@ mod attention;
 mod copies;
 pub mod dispatch;
 mod elementwise;
+mod loops;
 mod matmul;
 mod matvec;
 mod norm;
