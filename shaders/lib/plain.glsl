@@ -2,12 +2,16 @@
 #define PLAIN_F32 0
 #define PLAIN_F16 1
 #define PLAIN_BF16 2
+#define PLAIN_I32 3
 
 float load_plain(uint type, uint64_t a) {
     if (type == PLAIN_F32) {
         return load_f32(a);
     }
-    return type == PLAIN_F16 ? load_f16(a) : load_bf16(a);
+    if (type == PLAIN_F16) {
+        return load_f16(a);
+    }
+    return type == PLAIN_BF16 ? load_bf16(a) : float(load_i32(a));
 }
 
 void store_plain(uint type, uint64_t a, float x) {
@@ -15,8 +19,10 @@ void store_plain(uint type, uint64_t a, float x) {
         store_f32(a, x);
     } else if (type == PLAIN_F16) {
         store_f16(a, x);
-    } else {
+    } else if (type == PLAIN_BF16) {
         store_bf16(a, x);
+    } else {
+        store_u32(a, uint(int(x)));
     }
 }
 

@@ -102,9 +102,9 @@ fn pairs_with_repeated_and_permuted_sources() {
         for (i, x) in x.iter().enumerate() {
             let mut at = 0;
             let mut rest = i as i64;
-            for d in 0..4 {
-                at += (rest % ne[d] % b.ne[d]) as usize * b.nb[d] as usize / 4;
-                rest /= ne[d];
+            for (d, n) in ne.iter().enumerate() {
+                at += (rest % n % b.ne[d]) as usize * b.nb[d] as usize / 4;
+                rest /= n;
             }
             want.push(reference::pair(node.op, f64::from(*x), f64::from(y[at]), 0.0, 0.0).unwrap());
         }
