@@ -30,10 +30,15 @@ pub fn plain(ty: Type) -> Option<u32> {
 impl Loop {
     /// The tensors as push constants.
     pub fn push(&self) -> Push {
-        self.tensors
-            .iter()
-            .fold(Push::new(), |push, t| t.ne.iter().chain(&t.nb).fold(push.u64(t.address), |push, x| push.u32(*x)))
+        push(&self.tensors)
     }
+}
+
+/// Tensors as push constants.
+pub fn push(tensors: &[TensorParams]) -> Push {
+    tensors
+        .iter()
+        .fold(Push::new(), |push, t| t.ne.iter().chain(&t.nb).fold(push.u64(t.address), |push, x| push.u32(*x)))
 }
 
 /// The loop over `dst` with sources that have its shape or can be repeated to it.

@@ -14,6 +14,7 @@ mod norm;
 mod product;
 mod reduce;
 mod rope;
+mod rows;
 mod softmax;
 
 pub use dispatch::{Dispatch, Params, Push, Span};
