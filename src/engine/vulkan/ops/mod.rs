@@ -8,12 +8,14 @@ mod copies;
 pub mod dispatch;
 mod elementwise;
 mod floatvec;
+mod loops;
 mod matmul;
 mod matvec;
 mod norm;
 mod product;
 mod reduce;
 mod rope;
+mod rows;
 mod softmax;
 
 pub use dispatch::{Dispatch, Params, Push, Span};
