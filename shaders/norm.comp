@@ -5,6 +5,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
+#include "q8.glsl"
 #include "rows.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -13,9 +14,11 @@ layout(constant_id = 2) const bool WIDE = false;  // every row is of 16-byte ali
 layout(constant_id = 3) const bool RESIDUAL = false;
 layout(constant_id = 4) const bool WEIGHT = false;
 layout(constant_id = 5) const bool ADD = false;
-layout(constant_id = 6) const uint HELD = 0;      // pieces of four of an invocation, when registers hold them all; else 0
+layout(constant_id = 6) const bool INT8 = false;
+layout(constant_id = 7) const uint HELD = 0;      // pieces of four of an invocation, when registers hold them all; else 0
 
 layout(push_constant, scalar) uniform Push {
+    uint64_t int8;      // receives the int8 form of dst
     uint64_t input_;
     uint64_t dst;
     uint64_t weight;    // one row
@@ -114,5 +117,9 @@ void main() {
             x += load_four(p.add + dense, i, p.ne0, 4, WIDE);
         }
         store_four(target, i, p.ne0, WIDE, x);
+        if (INT8) {
+            // Rows are of whole blocks of 32: eight neighbours always come here together.
+            q8_store(p.int8 + uint64_t(row) * q8_column(p.ne0), p.ne0, i / 8, x, true);
+        }
     }
 }

@@ -34,6 +34,29 @@ float group_sum(float x) {
     return subgroup_sum(sum);
 }
 
+float subgroup_max(float x) {
+    for (uint d = gl_SubgroupSize / 2; d > 0; d /= 2) {
+        x = max(x, subgroupShuffleXor(x, d));
+    }
+    return x;
+}
+
+float group_max(float x) {
+    x = subgroup_max(x);
+    if (gl_NumSubgroups == 1) {
+        return x;
+    }
+    barrier();
+    if (gl_SubgroupInvocationID == 0) {
+        row_shared[gl_SubgroupID] = x;
+    }
+    barrier();
+    for (uint i = gl_SubgroupInvocationID; i < gl_NumSubgroups; i += gl_SubgroupSize) {
+        x = max(x, row_shared[i]);
+    }
+    return subgroup_max(x);
+}
+
 // A row's element 4 * i and the three after it; 0 for those at or past `n`. `wide`: they are 16 aligned bytes.
 vec4 load_four(uint64_t row, uint i, uint n, uint stride, bool wide) {
     const uint e = 4 * i;

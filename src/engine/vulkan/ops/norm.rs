@@ -1,5 +1,6 @@
 //! Normalisations: RMS_NORM, NORM, L2_NORM, GROUP_NORM, and RMS_NORM with what surrounds it in a model.
 
+use super::quantize::{FORM, Q8, quantizable};
 use super::{Dispatch, Lowering, Push, Reject, expect_types, source};
 use crate::graph::{Node, Tensor, Type};
 
@@ -29,13 +30,15 @@ pub struct NormParts {
     pub add: Option<Tensor>,
     /// The result; it may share memory with any of the others but `weight`.
     pub dst: Tensor,
+    /// Whether the int8 form of `dst` is written too, for the products that read it.
+    pub int8: bool,
 }
 
 /// Lowers a node of this family.
 pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
     expect_types(node, Type::F32, &[Type::F32])?;
     let input = source(node, 0)?;
-    let parts = |input, eps, dst| NormParts { input, residual: None, eps, weight: None, add: None, dst };
+    let parts = |input, eps, dst| NormParts { input, residual: None, eps, weight: None, add: None, dst, int8: false };
     match node.op {
         "RMS_NORM" => lower_fused(&parts(input, node.param_f32(0), node.dst), cx),
         "NORM" => dispatch(node.op, Kind::Norm, &parts(input, node.param_f32(0), node.dst), cx),
@@ -85,7 +88,7 @@ pub fn wide(t: &Tensor) -> bool {
 }
 
 fn dispatch(op: &'static str, kind: Kind, parts: &NormParts, cx: &mut Lowering) -> Result<(), Reject> {
-    let NormParts { input, residual, eps, weight, add, dst } = *parts;
+    let NormParts { input, residual, eps, weight, add, dst, int8 } = *parts;
     let dense = [add, residual.map(|r| r.0), residual.map(|r| r.1)];
     let shaped = |t: &Tensor| t.ty == Type::F32 && t.ne == dst.ne;
     let row = |t: &Tensor| t.ty == Type::F32 && t.ne == [dst.ne[0], 1, 1, 1] && t.row_contiguous();
@@ -100,7 +103,11 @@ fn dispatch(op: &'static str, kind: Kind, parts: &NormParts, cx: &mut Lowering) 
     }
     let size = group_size(dst.ne[0], cx);
     let all = || [Some(input), Some(dst), weight].into_iter().chain(dense).flatten();
-    let mut push = Push::new();
+    if int8 {
+        quantizable(&dst)?;
+    }
+    let form = int8.then(|| cx.scratch(Q8::bytes(&dst)));
+    let mut push = Push::new().u64(form.map_or(0, |span| span.start));
     for t in [Some(input), Some(dst), weight, dense[0], dense[1], dense[2]] {
         push = push.u64(t.map_or(Ok(0), |t| cx.address(&t))?);
     }
@@ -116,7 +123,8 @@ fn dispatch(op: &'static str, kind: Kind, parts: &NormParts, cx: &mut Lowering) 
     if let Some((_, sum)) = residual {
         writes.push(cx.span(&sum)?);
     }
-    let flags = [all().all(|t| wide(&t)), residual.is_some(), weight.is_some(), add.is_some()];
+    writes.extend(form);
+    let flags = [all().all(|t| wide(&t)), residual.is_some(), weight.is_some(), add.is_some(), int8];
     let spec = [size, kind as u32].into_iter().chain(flags.map(u32::from)).chain([held(dst.ne[0], size)]);
     cx.push(Dispatch {
         shader: "norm",
@@ -127,7 +135,7 @@ fn dispatch(op: &'static str, kind: Kind, parts: &NormParts, cx: &mut Lowering) 
         writes,
         work: 4.0 * dst.elements() as f64,
     });
-    Ok(())
+    form.map_or(Ok(()), |span| cx.note_derived(&dst, FORM, span))
 }
 
 #[cfg(test)]

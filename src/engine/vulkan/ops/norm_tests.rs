@@ -1,6 +1,10 @@
 //! Tests of the normalisations.
 
-use super::super::super::testing::{Room, nmse, noise};
+use super::super::super::memory::{Memory, Role};
+use super::super::super::recording::Recording;
+use super::super::super::testing::{Room, gpu, nmse, noise};
+use super::super::Span;
+use super::super::quantize::quantized;
 use super::*;
 use crate::graph::reference::norm as scalar;
 
@@ -82,4 +86,65 @@ fn groups_of_channels_are_rows() {
     assert!(nmse(&want, &room.values(&dst)) <= NMSE);
     node.params[0] = 3;
     assert!(super::super::supports(&node, room.caps()).is_err());
+}
+
+/// Runs what `lower` lowers; gives back the bytes of the spans that it names.
+fn run_lowered(lower: impl Fn(&mut Lowering) -> Vec<Span>) -> Vec<Vec<u8>> {
+    let gpu = gpu().unwrap();
+    let mut question = Lowering::new(&gpu.device.caps, &gpu.buffers, 0, 0);
+    lower(&mut question);
+    let scratch = Memory::new(&gpu.device, Role::Tensors, question.scratch_peak).unwrap();
+    let mut cx = Lowering::new(&gpu.device.caps, &gpu.buffers, 0, scratch.gpu);
+    let spans = lower(&mut cx);
+    let (base, scratch) = (scratch.gpu, std::sync::Arc::new(scratch));
+    gpu.buffers.add(scratch.clone());
+    Recording::new(&gpu.device, &gpu.pipelines, &cx.dispatches, None, Vec::new(), 1e12).unwrap().run().unwrap();
+    let read = |span: Span| {
+        let mut bytes = vec![0; span.len as usize];
+        gpu.read(scratch.host() as u64 + span.start - base, &mut bytes).unwrap();
+        bytes
+    };
+    let bytes = spans.into_iter().map(read).collect();
+    gpu.buffers.remove(scratch.host() as u64);
+    bytes
+}
+
+#[test]
+fn fused_and_separate_nodes_have_the_same_bits() {
+    let Some(mut room) = Room::new() else { return };
+    // Multiples of 64: the columns of the int8 form then follow each other without a hole.
+    for ne0 in [192, 1088, 33_024] {
+        let ne = [ne0, 2, 1, 1];
+        let data: Vec<Vec<f32>> = (0..4).map(|seed| noise(seed, 2 * ne0 as usize)).collect();
+        let [a, b, add] = [0, 1, 2].map(|i| room.f32(ne, &data[i]));
+        let weight = room.f32([ne0, 1, 1, 1], &data[3][..ne0 as usize]);
+        let plain = room.empty(Type::F32, ne);
+        let sums: Vec<f32> = data[0].iter().zip(&data[1]).map(|(a, b)| a + b).collect();
+        let sum = room.f32(ne, &sums);
+        room.run(&[node("RMS_NORM", plain, sum, 1e-5)]);
+        let want: Vec<f32> =
+            room.values(&plain).iter().enumerate().map(|(i, x)| x * data[3][i % ne0 as usize] + data[2][i]).collect();
+        // Over its own sources: the sum replaces `b`, and the result the last summand.
+        let parts = NormParts {
+            input: a,
+            residual: Some((b, b)),
+            eps: 1e-5,
+            weight: Some(weight),
+            add: Some(add),
+            dst: add,
+            int8: true,
+        };
+        let forms = run_lowered(|cx| {
+            lower_fused(&parts, cx).unwrap();
+            let left = cx.derived(&add, FORM).unwrap();
+            // Its rows are other tensors, whose int8 form is not known yet.
+            let rows = [0, 1].map(|i| Tensor { ne: [ne0, 1, 1, 1], data: add.data + i * 4 * ne0 as u64, ..add });
+            let mut spans = vec![Span { len: Q8::bytes(&add), ..left }];
+            spans.extend(rows.map(|row| quantized(&row, cx).unwrap().span));
+            spans
+        });
+        assert_eq!(room.values(&b), sums);
+        assert_eq!(room.values(&add), want, "{ne0}");
+        assert_eq!(forms[0], [forms[1].clone(), forms[2].clone()].concat(), "{ne0}");
+    }
 }
