@@ -57,6 +57,15 @@ float group_max(float x) {
     return subgroup_max(x);
 }
 
+// A number whose integer order is the order of floats; both zeros have the same.
+uint order_of(float x) {
+    const uint bits = floatBitsToUint(x);
+    if (bits == 0x80000000u) {
+        return bits;
+    }
+    return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+
 // A row's element 4 * i and the three after it; 0 for those at or past `n`. `wide`: they are 16 aligned bytes.
 vec4 load_four(uint64_t row, uint i, uint n, uint stride, bool wide) {
     const uint e = 4 * i;

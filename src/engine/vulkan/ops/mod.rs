@@ -15,6 +15,7 @@ pub mod quantize;
 mod reduce;
 mod rope;
 mod softmax;
+mod sort;
 
 pub use dispatch::{Dispatch, Params, Push, Span};
 
