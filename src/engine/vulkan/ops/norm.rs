@@ -83,8 +83,8 @@ pub fn held(ne0: i64, size: u32) -> u32 {
 
 /// Whether all rows of a f32 tensor are of 16-byte pieces at addresses that are multiples of 16.
 pub fn wide(t: &Tensor) -> bool {
-    let strides = (1..4).all(|i| t.ne[i] <= 1 || t.nb[i] % 16 == 0);
-    t.ty == Type::F32 && t.nb[0] == 4 && t.ne[0] % 4 == 0 && strides && t.data % 16 == 0
+    let strides = (1..4).all(|i| t.ne[i] <= 1 || t.nb[i].is_multiple_of(16));
+    t.ty == Type::F32 && t.nb[0] == 4 && t.ne[0] % 4 == 0 && strides && t.data.is_multiple_of(16)
 }
 
 fn dispatch(op: &'static str, kind: Kind, parts: &NormParts, cx: &mut Lowering) -> Result<(), Reject> {

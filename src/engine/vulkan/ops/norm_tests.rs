@@ -11,6 +11,9 @@ use crate::graph::reference::norm as scalar;
 // A result has a handful of roundings of 2^-24 each: an NMSE of at most (8 * 2^-24)^2 = 2.3e-13.
 const NMSE: f64 = 2.5e-13;
 
+/// The reference of one row with its epsilon.
+type Row = fn(&[f32], f32) -> Vec<f32>;
+
 fn node(op: &'static str, dst: Tensor, source: Tensor, eps: f32) -> Node {
     let mut node = Node::new(op, dst, &[source]);
     node.params[0] = eps.to_bits() as i32;
@@ -25,8 +28,7 @@ fn rows_of_every_length_are_normalised() {
         let values: Vec<f32> = noise(ne0, (ne0 * 3) as usize).iter().map(|v| v * 3.0 + 0.5).collect();
         let ne = [ne0 as i64, 3, 1, 1];
         let a = room.f32(ne, &values);
-        let ops: [(&str, fn(&[f32], f32) -> Vec<f32>); 3] =
-            [("RMS_NORM", scalar::rms_norm), ("NORM", scalar::norm), ("L2_NORM", scalar::l2_norm)];
+        let ops: [(_, Row); 3] = [("RMS_NORM", scalar::rms_norm), ("NORM", scalar::norm), ("L2_NORM", scalar::l2_norm)];
         for (op, reference) in ops {
             let dst = room.empty(Type::F32, ne);
             room.run(&[node(op, dst, a, 1e-3)]);
