@@ -13,10 +13,12 @@ mod matmul;
 mod matvec;
 mod norm;
 mod product;
+pub mod quantize;
 mod reduce;
 mod rope;
 mod rows;
 mod softmax;
+mod sort;
 
 pub use dispatch::{Dispatch, Params, Push, Span};
 
