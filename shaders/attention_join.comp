@@ -1,19 +1,22 @@
 // FLASH_ATTN_EXT, end: puts the pieces of each row together in their order, adds the sink, and divides. One workgroup for
-// one row. A piece of which the mask hides all counts exactly nothing.
+// one row. A piece of which the mask hides all counts exactly nothing. With INT8 the result is left as int8 blocks too, a
+// query's heads being one column, for the product that follows.
 // variant attention_join
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
 #include "attention.glsl"
+#include "q8.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 32;
 layout(constant_id = 1) const uint SUBGROUP = 32;
 layout(constant_id = 2) const uint DV = 128;
 layout(constant_id = 3) const uint MAX_PIECES = 256;
+layout(constant_id = 4) const bool INT8 = false;  // then DV is a multiple of 32
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t parts, dst, sinks;  // sinks: 0 when there are none
+    uint64_t parts, dst, sinks, columns;  // sinks: 0 when there are none; columns: the int8 form
     uint     pieces;
     uint     heads;
     uint     rows;   // all
@@ -49,12 +52,17 @@ void main() {
     }
     sum += weight(sink, top);
     const float    scale = sum == 0 ? 0.0 : 1.0 / sum;
-    const uint64_t to    = p.dst + uint64_t(id / p.run * p.stride + id % p.run) * (4 * DV);
+    const uint     row   = id / p.run * p.stride + id % p.run;
+    const uint64_t to    = p.dst + uint64_t(row) * (4 * DV);
+    const uint64_t column = p.columns + uint64_t(row / p.heads) * q8_column(p.heads * DV);
     for (uint d = gl_LocalInvocationID.x; d < DV / 4; d += WG) {
         vec4 x = vec4(0);
         for (uint i = 0; i < p.pieces; i++) {
             x = fma(vec4(weights[i].x), load_f32x4(from + i * size + 16 + 16 * d), x);
         }
         store_f32x4(to + 16 * d, x * scale);
+        if (INT8) {
+            q8_store(column, p.heads * DV, row % p.heads * (DV / 32) + d / 8, x * scale, true);
+        }
     }
 }

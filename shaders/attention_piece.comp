@@ -6,32 +6,10 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_vote : require
 #include "memory.glsl"
-#include "attention.glsl"
+#include "attention_rows.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 0) const uint WG = 128;
-layout(constant_id = 1) const uint SUBGROUP = 32;
-layout(constant_id = 2) const uint DK = 128;      // elements of a head of K, a multiple of 8
-layout(constant_id = 3) const uint DV = 128;      // ... of V
-layout(constant_id = 4) const uint ROWS = 4;
-layout(constant_id = 5) const uint SHARING = 4;   // heads of Q that share a KV head
-layout(constant_id = 6) const uint K_TYPE = 17;
-layout(constant_id = 7) const uint V_TYPE = 17;
-layout(constant_id = 8) const uint FLAGS = 0;
-const bool MASK    = (FLAGS & 1) != 0;
-const bool SOFTCAP = (FLAGS & 2) != 0;
-const bool ALIBI   = (FLAGS & 4) != 0;
-const bool SKIP    = (FLAGS & 8) != 0;  // look for tiles that the mask hides from all rows; changes no bit of a row
-
-layout(push_constant, scalar) uniform Push {
-    uint64_t q, k, v, mask, parts;
-    uint     q_nb[3], k_nb[3], v_nb[3], mask_nb[3];  // bytes to the next position, head, sequence
-    uint     n, n_kv;
-    uint     piece;      // positions of a piece, a multiple of TILE
-    uint     mask_heads; // heads of the mask, and << 16 its sequences
-    uint     kv_heads;   // and << 16 the largest power of two up to the number of heads of Q
-    float    scale, softcap, max_bias;
-} p;
+const uint ROWS = SIZE;
 
 const uint TILE  = 64;                 // positions that are scored together
 const uint LANES = 4;                  // invocations that share the dot products of a position
@@ -49,27 +27,17 @@ shared float fade[ROWS];           // weight of what was summed before this tile
 shared vec4  sums[WG * 2];
 shared uint  seen;
 
-uint head_of(uint row) { return row % SHARING; }
-uint query_of(uint row) { return row / SHARING; }
-
 void main() {
     const uint tid      = gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID;
-    const uint kv_heads = p.kv_heads & 0xffff;
-    const uint kv_head  = gl_WorkGroupID.z % kv_heads;
-    const uint seq      = gl_WorkGroupID.z / kv_heads;
     const uint total    = SHARING * p.n;
     const uint first    = gl_WorkGroupID.x * ROWS;
-    const uint begin    = gl_WorkGroupID.y * p.piece;
-    const uint end      = min(begin + p.piece, p.n_kv);
-    const uint64_t kbase = p.k + uint64_t(kv_head) * p.k_nb[1] + uint64_t(seq) * p.k_nb[2];
-    const uint64_t vbase = p.v + uint64_t(kv_head) * p.v_nb[1] + uint64_t(seq) * p.v_nb[2];
+    const uint begin    = gl_WorkGroupID.y * p.step;
+    const uint end      = min(begin + p.step, p.n_kv);
+    const uint64_t keys = keys_at(), values = values_at();
 
     // Rows beyond the last repeat it, and are not stored.
     for (uint i = tid; i < ROWS * DK; i += WG) {
-        const uint row = min(first + i / DK, total - 1);
-        const uint64_t a = p.q + uint64_t(query_of(row)) * p.q_nb[0]
-                         + uint64_t(kv_head * SHARING + head_of(row)) * p.q_nb[1] + uint64_t(seq) * p.q_nb[2];
-        query[i / 4][i % 4] = load_f32(a + 4 * (i % DK));
+        query[i / 4][i % 4] = load_f32(query_at(min(first + i / DK, total - 1)) + 4 * (i % DK));
     }
 
     vec4 acc[ROWS * 2];
@@ -90,19 +58,15 @@ void main() {
         float add[OWN * PER];
         bool any_seen = false;
         for (uint i = 0; i < OWN; i++) {
-            const uint r    = gl_SubgroupID + i * NSG;
-            const uint row  = min(first + r, total - 1);
-            const uint head = kv_head * SHARING + head_of(row);
-            const float m   = ALIBI ? slope(head, p.max_bias, p.kv_heads >> 16) : 1.0;
+            const uint     r   = gl_SubgroupID + i * NSG;
+            const uint     row = min(first + r, total - 1);
+            const float    m   = slope_of(row);
+            const uint64_t at_mask = mask_at(row);
             for (uint j = 0; j < PER; j++) {
                 const uint pos = at + j * SUBGROUP + gl_SubgroupInvocationID;
                 float x = pos < end ? 0.0 : NONE;
                 if (MASK && pos < end && r < ROWS) {
-                    const uint64_t a = p.mask + uint64_t(query_of(row)) * p.mask_nb[0]
-                                     + uint64_t(head % (p.mask_heads & 0xffff)) * p.mask_nb[1]
-                                     + uint64_t(seq % (p.mask_heads >> 16)) * p.mask_nb[2];
-                    const uint bits = load_u16(a + 2 * pos);
-                    x = bits == 0xfc00 ? NONE : m * unpackHalf2x16(bits).x;
+                    x = mask_value(load_u16(at_mask + 2 * pos), m);
                 }
                 add[i * PER + j] = x;
                 any_seen = any_seen || (x != NONE && r < ROWS);
@@ -134,7 +98,7 @@ void main() {
                 Eight key[EACH];
                 for (uint e = 0; e < EACH; e++) {
                     const uint pos = min(at + e * (WG / LANES) + tid / LANES, p.n_kv - 1);
-                    key[e] = load8(K_TYPE, kbase + uint64_t(pos) * p.k_nb[0], own * 8);
+                    key[e] = load8(K_TYPE, keys + uint64_t(pos) * p.k_nb[0], own * 8);
                 }
                 for (uint r = 0; r < ROWS; r++) {
                     const vec4 a = query[r * (DK / 4) + own * 2], b = query[r * (DK / 4) + own * 2 + 1];
@@ -173,9 +137,7 @@ void main() {
                 float best = top[i];
                 for (uint j = 0; j < PER; j++) {
                     const float x = scores[(j * SUBGROUP + gl_SubgroupInvocationID) * ROWS + r];
-                    const float m = add[i * PER + j];
-                    // `scale` comes divided by `softcap`, if there is one.
-                    s[j] = m == NONE ? NONE : SOFTCAP ? fma(tanh(x * p.scale), p.softcap, m) : fma(x, p.scale, m);
+                    s[j] = score(x, add[i * PER + j]);
                     best = max(best, s[j]);
                 }
                 best = subgroupMax(best);
@@ -203,7 +165,7 @@ void main() {
             }
             for (uint j = split; j < TILE; j += SPLIT) {
                 const uint pos = min(at + j, p.n_kv - 1);
-                const Eight x = load8(V_TYPE, vbase + uint64_t(pos) * p.v_nb[0], chunk * 8);
+                const Eight x = load8(V_TYPE, values + uint64_t(pos) * p.v_nb[0], chunk * 8);
                 for (uint r = 0; r < ROWS; r++) {
                     const vec4 w = vec4(scores[j * ROWS + r]);
                     acc[2 * r] = fma(w, x.lo, acc[2 * r]);
@@ -214,7 +176,6 @@ void main() {
     }
 
     // Each row: add up what the SPLIT groups have, in their order, and leave it with the maximum and the sum.
-    const uint heads = kv_heads * SHARING;
     for (uint r = 0; r < ROWS; r++) {
         if (split < SPLIT) {
             sums[tid * 2] = acc[2 * r];
@@ -223,8 +184,8 @@ void main() {
         barrier();
         const uint row = first + r;
         if (row < total) {
-            const uint id = (seq * p.n + query_of(row)) * heads + kv_head * SHARING + head_of(row);
-            const uint64_t to = p.parts + uint64_t(id * gl_NumWorkGroups.y + gl_WorkGroupID.y) * (4 * DV + 16);
+            const uint id = (sequence() * p.n + query_of(row)) * kv_heads() * SHARING + head_of(row);
+            const uint64_t to = p.to + uint64_t(id * gl_NumWorkGroups.y + gl_WorkGroupID.y) * (4 * DV + 16);
             for (uint d = tid; d < DV / 4; d += WG) {
                 vec4 x = sums[d];
                 for (uint g = 1; g < SPLIT; g++) {
