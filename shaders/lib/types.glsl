@@ -187,9 +187,9 @@ ONE_OF_FOUR(q5_K)
 vec4 dequant4_q6_K(uint64_t row, uint k) {
     const uint64_t b     = row + (k / 256) * 210;
     const uint     e     = k & 255;
-    const uint     upper= e / 128;
-    const uint     low   = word_at2(b + upper* 64 + (e & 63));
-    const uint     high  = word_at2(b + 128 + upper* 32 + (e & 31)) >> (2 * ((e / 32) & 3));
+    const uint     upper = e / 128;  // which 128
+    const uint     low   = word_at2(b + upper * 64 + (e & 63));
+    const uint     high  = word_at2(b + 128 + upper * 32 + (e & 31)) >> (2 * ((e / 32) & 3));
     const int      scale = int(load_u8(b + 192 + e / 16) << 24) >> 24;
     const uvec4    q     = nibbles_of(low, (e & 64) / 16) | (bytes_of(high & 0x03030303) << 4);
     return load_f16(b + 208) * float(scale) * vec4(ivec4(q) - 32);
