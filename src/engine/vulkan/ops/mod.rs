@@ -8,6 +8,8 @@ mod copies;
 pub mod dispatch;
 mod elementwise;
 mod matmul;
+mod matmul_matrix;
+mod matmul_tile;
 mod matvec;
 mod norm;
 mod product;
