@@ -10,6 +10,8 @@ mod elementwise;
 mod floatvec;
 mod loops;
 mod matmul;
+mod matmul_matrix;
+mod matmul_tile;
 mod matvec;
 mod norm;
 mod product;
