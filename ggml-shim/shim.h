@@ -28,6 +28,7 @@ struct tri_node {
     const char *      op;          // ggml's name of the operation; lives as long as the host
     const char *      sub;         // ggml's name of the function of a UNARY or GLU node; "" for others
     uint32_t          flags;       // TRI_NODE_*
+    int32_t           uses;        // how often the whole graph reads the result; -1: unknown
     int32_t           params[16];  // ggml's op_params
     struct tri_tensor dst;
     struct tri_tensor src[TRI_MAX_SRC];

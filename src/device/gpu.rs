@@ -5,7 +5,7 @@ use crate::chip;
 use crate::config::Config;
 use crate::engine::vulkan::caps::MemoryKind;
 use crate::engine::vulkan::memory::{Memory, MemoryError, capacity};
-use crate::engine::vulkan::{Gpu, device, ops};
+use crate::engine::vulkan::{Gpu, ops, survey};
 use crate::graph::Node;
 use std::ffi::CString;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub(super) fn open(config: &Config) -> Result<Gpu, String> {
     if config.gpu == crate::config::Gpu::Off {
         return Err("switched off by TRI_GPU=off".to_owned());
     }
-    let found = device::survey()?;
-    Gpu::open(device::choose(&found, config.gpu)?, config.cache.as_deref())
+    let found = survey::survey()?;
+    Gpu::open(survey::choose(&found, config.gpu)?, config.cache.as_deref())
 }
 
 /// The name of the GPU with its driver; a software device is called one.

@@ -29,6 +29,7 @@ pub struct Node {
     pub op: *const c_char,
     pub sub: *const c_char,
     pub flags: u32,
+    pub uses: i32,
     pub params: [i32; 16],
     pub dst: Tensor,
     pub src: [Tensor; MAX_SRC],
@@ -121,7 +122,7 @@ mod tests {
     use std::mem::{offset_of, size_of};
 
     unsafe extern "C" {
-        static tri_layout: [usize; 28];
+        static tri_layout: [usize; 29];
         static tri_layout_count: usize;
     }
 
@@ -138,6 +139,7 @@ mod tests {
             offset_of!(Node, op),
             offset_of!(Node, sub),
             offset_of!(Node, flags),
+            offset_of!(Node, uses),
             offset_of!(Node, params),
             offset_of!(Node, dst),
             offset_of!(Node, src),

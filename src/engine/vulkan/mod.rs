@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 pub mod caps;
+mod check;
 pub mod device;
 mod engine;
 pub mod memory;
@@ -11,12 +12,14 @@ mod mirror;
 pub mod ops;
 mod pipelines;
 pub mod recording;
+pub mod survey;
 #[cfg(test)]
 pub mod testing;
 
 use crate::graph::Node;
 use ash::vk;
-use device::{Device, Found};
+use check::Check;
+use device::Device;
 pub use engine::Vulkan;
 use memory::{Buffers, Memory, MemoryError, Role};
 use mirror::Mirror;
@@ -25,6 +28,7 @@ use pipelines::Pipelines;
 use recording::Recording;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use survey::Found;
 
 /// What went wrong on the GPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +68,8 @@ pub struct Gpu {
     /// Staging for reads of memory that the CPU reads slowly; made when first needed.
     readback: Mutex<Option<Memory>>,
     pipelines: Pipelines,
+    /// The table of a checking build.
+    check: Option<Check>,
     /// The open device; dropped last.
     pub device: Arc<Device>,
 }
@@ -75,12 +81,15 @@ impl Gpu {
     /// The driver refuses; the sentence says what it said.
     pub fn open(found: &Found, cache: Option<&Path>) -> Result<Gpu, String> {
         let device = Arc::new(Device::open(found)?);
-        let pipelines = Pipelines::new(&device, cache, 0).map_err(|e| e.to_string())?;
+        let check = if pipelines::CHECKED { Some(Check::new(&device).map_err(|e| e.to_string())?) } else { None };
+        let table = check.as_ref().map_or(0, Check::address);
+        let pipelines = Pipelines::new(&device, cache, table).map_err(|e| e.to_string())?;
         Ok(Gpu {
             buffers: Buffers::default(),
             mirror: Mirror::default(),
             readback: Mutex::default(),
             pipelines,
+            check,
             device,
         })
     }
@@ -120,7 +129,13 @@ impl Gpu {
     /// The device is lost.
     pub fn run(&self, recording: &Recording) -> Result<(), GpuError> {
         self.mirror.clear();
+        if let Some(check) = &self.check {
+            check.allow(&[self.buffers.ranges(), recording.memory()].concat());
+        }
         recording.run()?;
+        if let Some((count, address)) = self.check.as_ref().and_then(Check::wrong) {
+            return Err(GpuError::Driver(format!("shaders touched {count} wrong addresses, one of them {address:#x}")));
+        }
         self.mirror.set(recording.outputs.as_ref());
         Ok(())
     }
@@ -132,10 +147,8 @@ impl Gpu {
 
     fn lower(&self, nodes: &[Node], params: u64, scratch: u64) -> Result<(Lowering<'_>, Vec<Dispatch>), GpuError> {
         let mut lowering = Lowering::new(&self.device.caps, &self.buffers, params, scratch);
-        for node in nodes {
-            ops::lower(node, &mut lowering)?;
-        }
-        let dispatches = std::mem::take(&mut lowering.dispatches);
+        ops::lower_all(nodes, &mut lowering)?;
+        let dispatches = ops::schedule::by_level(std::mem::take(&mut lowering.dispatches));
         Ok((lowering, dispatches))
     }
 

@@ -67,7 +67,7 @@ pub struct Recording {
     /// Results that are copied to the CPU at the end.
     pub outputs: Option<super::mirror::Outputs>,
     /// Parameters and scratch, kept alive for the GPU.
-    _memory: Vec<Memory>,
+    memory: Vec<Memory>,
     /// Barriers recorded; the number of dependent steps.
     pub barriers: usize,
     /// Dispatches recorded.
@@ -101,7 +101,7 @@ impl Recording {
             buffers: Vec::new(),
             fence: vk::Fence::null(),
             outputs: None,
-            _memory: memory,
+            memory,
             barriers: 0,
             dispatches: dispatches.len(),
         };
@@ -177,6 +177,11 @@ impl Recording {
             raw.end_command_buffer(buffer)?;
         }
         Ok(())
+    }
+
+    /// (GPU address, bytes) of the memory that only this recording uses.
+    pub fn memory(&self) -> Vec<(u64, u64)> {
+        self.memory.iter().map(|m| (m.gpu, m.size)).collect()
     }
 
     /// Submits it and waits until it is done.

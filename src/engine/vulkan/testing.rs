@@ -1,7 +1,7 @@
 //! For tests of shaders: nodes over data on a real device, software or not.
 
-use super::device::{choose, survey};
 use super::memory::Memory;
+use super::survey::{choose, survey};
 use super::{Gpu, ops};
 use crate::config::Gpu as Wish;
 use crate::graph::{Node, Tensor, Type};

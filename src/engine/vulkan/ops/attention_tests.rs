@@ -81,7 +81,7 @@ fn logical(t: &Tensor, bytes: &[u8]) -> Vec<f32> {
 
 fn mask_value(i: usize, j: usize, n: usize, n_kv: usize) -> u16 {
     // -inf, 0, or -1, -2, .. -4 as halves.
-    let hidden = j > n_kv - n + i || (j * 7 + i * 3) % 11 == 0;
+    let hidden = j > n_kv - n + i || (j * 7 + i * 3).is_multiple_of(11);
     if hidden { 0xfc00 } else { [0, 0, 0xbc00, 0xc000, 0xc200, 0xc400][(i + j) % 6] }
 }
 

@@ -8,6 +8,7 @@ mod copies;
 pub mod dispatch;
 mod elementwise;
 mod floatvec;
+mod fuse;
 mod loops;
 mod matmul;
 mod matmul_matrix;
@@ -19,6 +20,7 @@ pub mod quantize;
 mod reduce;
 mod rope;
 mod rows;
+pub mod schedule;
 mod softmax;
 mod sort;
 
@@ -232,6 +234,17 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
         cx.dispatches.truncate(before);
     }
     result
+}
+
+/// Lowers a run of nodes: those that belong together in one dispatch where there is a shader for it.
+///
+/// # Errors
+/// The first node that the GPU does not compute.
+pub fn lower_all(nodes: &[Node], cx: &mut Lowering) -> Result<(), Reject> {
+    for item in fuse::items(nodes, cx.caps) {
+        fuse::lower(&item, nodes, cx)?;
+    }
+    Ok(())
 }
 
 /// The types of a node's sources and result, for messages.
