@@ -6,6 +6,7 @@ pub mod elementwise;
 pub mod images;
 pub mod norm;
 pub mod product;
+pub mod q8;
 pub mod quant;
 pub mod reduce;
 pub mod rope;
