@@ -1,4 +1,5 @@
-// Copies of bits, in units of 1, 2, 4 or 16 bytes: element n of one tensor becomes element n of another.
+// Copies of bits, in units of 1, 2, 4 or 16 bytes: element n of one tensor becomes element n of another, or (REPEAT) one
+// tensor fills another again and again in each dimension.
 // variant copy
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -9,8 +10,8 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint UNIT = 4;
 layout(constant_id = 2) const uint DIMS = 4;
-// Whether both have the same shape.
-layout(constant_id = 3) const uint SAME = 1;
+// 0: the shapes differ, 1: they are the same, 2: the source is repeated.
+layout(constant_id = 3) const uint SHAPES = 1;
 
 layout(push_constant, scalar) uniform Push {
     Tensor dst;
@@ -25,10 +26,12 @@ void main() {
     const uvec4    i  = unravel_in(DIMS, index, dst.ne);
     const uint64_t to = element(dst, i);
     uint64_t       from;
-    if (SAME != 0) {
+    if (SHAPES == 0) {
+        from = element(src, unravel(index, src.ne));
+    } else if (SHAPES == 1) {
         from = element(src, i);
     } else {
-        from = element(src, unravel(index, src.ne));
+        from = element(src, i % uvec4(src.ne[0], src.ne[1], src.ne[2], src.ne[3]));
     }
     switch (UNIT) {
         case 1: store_u8(to, load_u8(from)); break;

@@ -17,6 +17,7 @@
 #include "plain.glsl"
 #include "types.glsl"
 #include "functions.glsl"
+#include "divide.glsl"
 #include "quantize.glsl"
 
 layout(local_size_x_id = 0) in;

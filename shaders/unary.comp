@@ -20,7 +20,7 @@ layout(push_constant, scalar) uniform Push {
 };
 
 float xielu(float x) {
-    return x > 0.0 ? p[1] * x * x + p[2] * x : (accurate_expm1(min(x, p[3])) - x) * p[0] + p[2] * x;
+    return x > 0.0 ? fma(p[1] * x, x, p[2] * x) : fma(accurate_expm1(min(x, p[3])) - x, p[0], p[2] * x);
 }
 
 float apply(float x) {
@@ -52,7 +52,7 @@ float apply(float x) {
         case 24: return sine(x, 0);
         case 25: return sine(x, 1);
         case 26: return log(x);
-        case 27: return x * p[0] + p[1];
+        case 27: return fma(x, p[0], p[1]);
         case 28: return max(min(x, p[1]), p[0]);
         default: return x < 0.0 ? x * p[0] : x;
     }

@@ -43,8 +43,8 @@ fn sources() -> Vec<(String, String, String)> {
         let body = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
         body.lines().map(|l| l.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
     };
-    // The files called testing.rs are part of test builds only.
-    let shipped = |(name, _): &(String, String)| !name.ends_with("/testing.rs");
+    // The files called testing.rs or NAME_tests.rs are part of test builds only.
+    let shipped = |(name, _): &(String, String)| !name.ends_with("/testing.rs") && !name.ends_with("_tests.rs");
     files("src", &["rs"]).into_iter().filter(shipped).map(|(name, text)| (room(&name), code(&text), name)).collect()
 }
 

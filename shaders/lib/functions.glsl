@@ -1,5 +1,6 @@
 // Functions of one number. Vulkan promises little about the accuracy of tanh, sin and cos, has no erf, and cancels where
-// exp(x) - 1 is small; these are good to a few units in the last place on every device.
+// exp(x) - 1 is small; these are good to a few units in the last place on every device. Where a product meets a sum, fma()
+// is written out: left to compilers, the same numbers could give other bits in another variant.
 
 float accurate_expm1(float x) {
     // The series to x^7 misses 2e-8 of the result at the border.
@@ -34,8 +35,8 @@ float erfc(float x) {
     s = fma(t, s, 0.37409196);
     s = fma(t, s, 1.00002368);
     s = fma(t, s, -1.26551223);
-    const float y = t * exp(fma(-z, z, s));
-    return x < 0.0 ? 2.0 - y : y;
+    const float e = exp(fma(-z, z, s));
+    return x < 0.0 ? fma(-t, e, 2.0) : t * e;
 }
 
 // sin(x + quarter * pi / 2). The angle is reduced to -pi/4 .. pi/4 with a pi/2 of three parts, so that |x| up to 1e5 keeps
@@ -71,7 +72,7 @@ float round_away(float x) {
 float sigmoid(float x) { return 1.0 / (1.0 + exp(-x)); }
 float silu(float x) { return x / (1.0 + exp(-x)); }
 float hardsigmoid(float x) { return min(1.0, max(0.0, (x + 3.0) / 6.0)); }
-float gelu(float x) { return 0.5 * x * (1.0 + accurate_tanh(0.79788456 * x * (1.0 + 0.044715 * x * x))); }
+float gelu(float x) { return 0.5 * x * (1.0 + accurate_tanh(0.79788456 * x * fma(0.044715 * x, x, 1.0))); }
 float gelu_quick(float x) { return x * (1.0 / (1.0 + exp(-1.702 * x))); }
 // 1 + erf(y) is erfc(-y), which does not cancel for negative y.
 float gelu_erf(float x) { return 0.5 * x * erfc(-0.70710678 * x); }

@@ -1,7 +1,7 @@
-//! Copies: CPY, DUP and CONT. GET_ROWS and SET_ROWS use the same shaders, in `rows`.
+//! Copies of bits: CPY, DUP, CONT and REPEAT. Where the type changes, `rows` copies.
 
 use super::loops::{GROUP, over, plain, push};
-use super::{Dispatch, Lowering, Reject, rows, source, type_list};
+use super::{Dispatch, Lowering, Reject, images, places, rows, source, type_list};
 use crate::graph::{Node, Tensor, Type};
 
 /// Lowers a node of this family.
@@ -10,7 +10,8 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
         "GET_ROWS" => rows::get_rows(node, cx),
         "SET_ROWS" => rows::set_rows(node, cx),
         "CPY" | "DUP" | "CONT" => copy(node, cx),
-        op => Err(Reject::Op(op.to_owned())),
+        "UPSCALE" | "IM2COL" => images::lower(node, cx),
+        _ => places::lower(node, cx),
     }
 }
 
@@ -74,10 +75,31 @@ pub fn raw(node: &Node, cx: &mut Lowering, dst: &Tensor, src: &Tensor) -> Result
     } else {
         (push(&[cx.tensor(&dst)?, cx.tensor(&src)?]), 4)
     };
-    let items = dst.elements() as u64;
+    let groups = Dispatch::over(dst.elements() as u64, GROUP);
     let spec = vec![GROUP, unit as u32, dims, u32::from(same)];
-    let groups = Dispatch::over(items, GROUP);
-    cx.push(Dispatch { shader: "copy", spec, push, groups, reads, writes, work: items as f64 });
+    cx.push(Dispatch { shader: "copy", spec, push, groups, reads, writes, work: dst.elements() as f64 });
+    Ok(())
+}
+
+/// Fills the result with `src` again and again.
+///
+/// # Errors
+/// Elements that are not 1, 2 or 4 bytes, or a result that is not whole times the source.
+pub fn repeat(node: &Node, cx: &mut Lowering, src: &Tensor) -> Result<(), Reject> {
+    let dst = &node.dst;
+    if src.ty != dst.ty || !matches!((dst.ty.bytes(), dst.ty.block()), (1 | 2 | 4, 1)) {
+        return Err(Reject::Types(node.op, type_list(node)));
+    }
+    let l = over(node.op, cx, dst, &[*src])?;
+    cx.push(Dispatch {
+        shader: "copy",
+        spec: vec![GROUP, dst.ty.bytes() as u32, l.dims, if l.repeats { 2 } else { 1 }],
+        push: l.push(),
+        groups: Dispatch::over(dst.elements() as u64, GROUP),
+        reads: vec![cx.span(src)?],
+        writes: vec![cx.span(dst)?],
+        work: dst.elements() as f64,
+    });
     Ok(())
 }
 

@@ -85,7 +85,7 @@ fn rows_of_every_weight_type_by_number() {
 #[test]
 fn stored_blocks_are_those_of_ggml() {
     let Some(mut room) = Room::new() else { return };
-    let (numbers, types) = golden();
+    let (numbers, types) = golden().unwrap();
     let ne = [32, numbers.len() as i64 / 32, 1, 1];
     let src = room.f32(ne, &numbers);
     let nodes: Vec<_> = types.iter().map(|(ty, _)| Node::new("CPY", room.empty(*ty, ne), &[src])).collect();
