@@ -5,7 +5,9 @@
 
 pub mod caps;
 pub mod device;
+mod engine;
 pub mod memory;
+mod mirror;
 pub mod ops;
 mod pipelines;
 pub mod recording;
@@ -15,7 +17,9 @@ pub mod testing;
 use crate::graph::Node;
 use ash::vk;
 use device::{Device, Found};
+pub use engine::Vulkan;
 use memory::{Buffers, Memory, MemoryError, Role};
+use mirror::Mirror;
 use ops::{Dispatch, Lowering, Reject};
 use pipelines::Pipelines;
 use recording::Recording;
@@ -55,6 +59,8 @@ const WORK_LIMIT: f64 = 50e9;
 pub struct Gpu {
     /// Where ggml's buffers lie.
     pub buffers: Buffers,
+    /// Results that were copied to the CPU with their graph.
+    mirror: Mirror,
     /// Staging for reads of memory that the CPU reads slowly; made when first needed.
     readback: Mutex<Option<Memory>>,
     pipelines: Pipelines,
@@ -70,7 +76,13 @@ impl Gpu {
     pub fn open(found: &Found, cache: Option<&Path>) -> Result<Gpu, String> {
         let device = Arc::new(Device::open(found)?);
         let pipelines = Pipelines::new(&device, cache, 0).map_err(|e| e.to_string())?;
-        Ok(Gpu { buffers: Buffers::default(), readback: Mutex::default(), pipelines, device })
+        Ok(Gpu {
+            buffers: Buffers::default(),
+            mirror: Mirror::default(),
+            readback: Mutex::default(),
+            pipelines,
+            device,
+        })
     }
 
     /// Allocates memory for ggml's tensors and makes it known.
@@ -83,7 +95,7 @@ impl Gpu {
         Ok(memory)
     }
 
-    /// Lowers nodes and records them.
+    /// Lowers nodes and records them. Results that the host reads are copied to the CPU with them, where that is faster.
     ///
     /// # Errors
     /// A node cannot be lowered, or there is no memory for its intermediate data.
@@ -94,7 +106,28 @@ impl Gpu {
         let scratch = Memory::new(&self.device, Role::Tensors, first.0.scratch_peak)?;
         let (lowering, dispatches) = self.lower(nodes, params.gpu, scratch.gpu)?;
         params.write(0, &lowering.params);
-        Recording::new(&self.device, &self.pipelines, &dispatches, None, vec![params, scratch], WORK_LIMIT)
+        let outputs = mirror::Outputs::of(nodes, &self.buffers, &self.device)?;
+        let copies = outputs.as_ref().map(|o| (&o.copies[..], o.memory.buffer));
+        let mut recording =
+            Recording::new(&self.device, &self.pipelines, &dispatches, copies, vec![params, scratch], WORK_LIMIT)?;
+        recording.outputs = outputs;
+        Ok(recording)
+    }
+
+    /// Runs a recording and makes its results readable.
+    ///
+    /// # Errors
+    /// The device is lost.
+    pub fn run(&self, recording: &Recording) -> Result<(), GpuError> {
+        self.mirror.clear();
+        recording.run()?;
+        self.mirror.set(recording.outputs.as_ref());
+        Ok(())
+    }
+
+    /// Writes the compiled shaders to disk, if there are new ones.
+    pub fn save(&self) {
+        self.pipelines.save();
     }
 
     fn lower(&self, nodes: &[Node], params: u64, scratch: u64) -> Result<(Lowering<'_>, Vec<Dispatch>), GpuError> {
@@ -117,6 +150,9 @@ impl Gpu {
             memory.read(offset, to);
             return Ok(());
         }
+        if self.mirror.read(host, to) {
+            return Ok(());
+        }
         let mut slot = self.readback.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.as_ref().is_none_or(|m| m.size < to.len() as u64) {
             *slot = None;
@@ -128,5 +164,23 @@ impl Gpu {
         Recording::new(&self.device, &self.pipelines, &[], copies, Vec::new(), WORK_LIMIT)?.run()?;
         staging.read(0, to);
         Ok(())
+    }
+
+    /// Copies bytes of the CPU to tensor memory; `host` is an address inside a buffer.
+    ///
+    /// # Errors
+    /// The address is in no buffer.
+    pub fn write(&self, host: u64, from: &[u8]) -> Result<(), GpuError> {
+        let (memory, offset) =
+            self.buffers.find(host).ok_or_else(|| GpuError::Driver(format!("{host:#x} is in no buffer")))?;
+        memory.write(offset, from);
+        self.mirror.forget(host, from.len() as u64);
+        Ok(())
+    }
+
+    /// Gives memory of ggml's tensors up.
+    pub fn free(&self, memory: &Memory) {
+        self.buffers.remove(memory.host() as u64);
+        self.mirror.forget(memory.host() as u64, memory.size);
     }
 }

@@ -64,6 +64,8 @@ pub struct Recording {
     pool: vk::CommandPool,
     buffers: Vec<vk::CommandBuffer>,
     fence: vk::Fence,
+    /// Results that are copied to the CPU at the end.
+    pub outputs: Option<super::mirror::Outputs>,
     /// Parameters and scratch, kept alive for the GPU.
     _memory: Vec<Memory>,
     /// Barriers recorded; the number of dependent steps.
@@ -98,6 +100,7 @@ impl Recording {
             pool,
             buffers: Vec::new(),
             fence: vk::Fence::null(),
+            outputs: None,
             _memory: memory,
             barriers: 0,
             dispatches: dispatches.len(),

@@ -7,13 +7,20 @@ mod attention;
 mod copies;
 pub mod dispatch;
 mod elementwise;
+mod floatvec;
+mod loops;
 mod matmul;
+mod matmul_matrix;
+mod matmul_tile;
 mod matvec;
 mod norm;
 mod product;
+pub mod quantize;
 mod reduce;
 mod rope;
+mod rows;
 mod softmax;
+mod sort;
 
 pub use dispatch::{Dispatch, Params, Push, Span};
 
