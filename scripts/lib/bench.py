@@ -58,7 +58,11 @@ def ggml_version(host):
 
 def commit():
     command = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=10"]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.strip() or "unknown"
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    except OSError:  # a copy of the tree on a machine without git
+        return "unknown"
+    return done.stdout.strip() or "unknown"
 
 
 def machine(host):
