@@ -78,7 +78,7 @@ const IQ2: [f32; 4] = [8.0, 25.0, 43.0, f32::NAN];
 
 /// Number `i` of a point of a type's grid, each number having `bits` bits.
 fn number(ty: Type, point: u32, i: usize, bits: usize) -> usize {
-    let at = point as usize / 2 * 12 + if point % 2 == 0 { 6 } else { 2 };
+    let at = point as usize / 2 * 12 + if point.is_multiple_of(2) { 6 } else { 2 };
     let packed = grids::text(ty)
         .and_then(|grid| grid.get(at..at + 4))
         .and_then(|digits| usize::from_str_radix(digits, 16).ok())
