@@ -3,6 +3,8 @@
 //! [`VARIABLES`] is the one list: parsing, `tri doctor --env` and the documentation page are made from it.
 
 pub mod host;
+#[cfg(test)]
+pub mod testing;
 
 use std::sync::OnceLock;
 
@@ -25,7 +27,8 @@ pub const VARIABLES: &[Variable] = &[
         name: "TRI_GPU",
         allowed: "auto | off | lavapipe | INDEX (0 to 15)",
         default: "auto",
-        meaning: "Which Vulkan device TRI0 uses. Accepted now; this version has no Vulkan engine.",
+        meaning: "Which Vulkan device TRI0 uses: the first usable one in hardware, none, Mesa's software device (for \
+                  tests), or the one with this index in `tri doctor`.",
     },
     Variable {
         name: "TRI_NPU",
@@ -129,6 +132,8 @@ pub struct Config {
     pub log: log::LevelFilter,
     /// `TRI_FAULT`.
     pub fault: Option<Fault>,
+    /// The folder for what can be computed again, such as compiled shaders: `$XDG_CACHE_HOME/ggml-tri`.
+    pub cache: Option<std::path::PathBuf>,
     /// Names that start with `TRI_` and are none of ours: probably typing mistakes.
     pub unknown: Vec<String>,
 }
@@ -157,7 +162,9 @@ impl Config {
                 // Values that are not UTF-8 are shown with replacement characters and then refused or used as such.
                 let pairs = std::env::vars_os()
                     .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-                Config::parse(pairs)
+                let path = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(std::path::PathBuf::from);
+                let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")));
+                Config::parse(pairs).map(|c| Config { cache: cache.map(|c| c.join("ggml-tri")), ..c })
             })
             .as_ref()
             .map_err(Clone::clone)
@@ -178,6 +185,7 @@ impl Config {
             layout: read(&value, "TRI_LAYOUT", Layout::Auto, layout)?,
             log: read(&value, "TRI_LOG", log::LevelFilter::Info, level)?,
             fault: read(&value, "TRI_FAULT", None, fault)?,
+            cache: None,
             unknown,
         })
     }

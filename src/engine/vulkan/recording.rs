@@ -64,8 +64,10 @@ pub struct Recording {
     pool: vk::CommandPool,
     buffers: Vec<vk::CommandBuffer>,
     fence: vk::Fence,
+    /// Results that are copied to the CPU at the end.
+    pub outputs: Option<super::mirror::Outputs>,
     /// Parameters and scratch, kept alive for the GPU.
-    _memory: Vec<Memory>,
+    memory: Vec<Memory>,
     /// Barriers recorded; the number of dependent steps.
     pub barriers: usize,
     /// Dispatches recorded.
@@ -98,7 +100,8 @@ impl Recording {
             pool,
             buffers: Vec::new(),
             fence: vk::Fence::null(),
-            _memory: memory,
+            outputs: None,
+            memory,
             barriers: 0,
             dispatches: dispatches.len(),
         };
@@ -174,6 +177,11 @@ impl Recording {
             raw.end_command_buffer(buffer)?;
         }
         Ok(())
+    }
+
+    /// (GPU address, bytes) of the memory that only this recording uses.
+    pub fn memory(&self) -> Vec<(u64, u64)> {
+        self.memory.iter().map(|m| (m.gpu, m.size)).collect()
     }
 
     /// Submits it and waits until it is done.
