@@ -3,6 +3,7 @@
 //! Pure room: no unsafe code, no clock, no file, no thread.
 
 pub mod kept;
+pub mod grids;
 pub mod reference;
 pub mod types;
 
