@@ -48,7 +48,7 @@ impl Product {
         }
         let fits = a.ne[0] == b.ne[0] && dst.ne == [a.ne[1], b.ne[1], b.ne[2], b.ne[3]];
         let shared = |i: usize| a.ne[i] > 0 && b.ne[i] % a.ne[i] == 0;
-        if !fits || !shared(2) || !shared(3) || a.ne[0] == 0 || a.ne[0] as u64 % a.ty.block() != 0 {
+        if !fits || !shared(2) || !shared(3) || a.ne[0] == 0 || !(a.ne[0] as u64).is_multiple_of(a.ty.block()) {
             return shape("no matrix product");
         }
         let words = |t: &Tensor| t.nb.iter().all(|nb| nb.is_multiple_of(4));
