@@ -5,10 +5,10 @@ use super::quantize::quantized;
 use super::{Dispatch, Lowering, Push, Reject};
 use crate::graph::Type;
 
-/// Columns of a workgroup: as many sums as an invocation can keep in registers. A software device has sixteen registers, and
-/// compiles a shader the longer the more it is unrolled.
+/// Columns of a workgroup: as many sums as an invocation can keep at hand. On a software device 32 are a third faster than
+/// 16, though they do not fit into its registers.
 fn columns(subgroup: u32) -> u32 {
-    subgroup.max(16)
+    subgroup.max(32)
 }
 
 /// The shader over int8 activations; the first choice where the device has integer dot products.
