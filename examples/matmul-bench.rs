@@ -173,7 +173,7 @@ fn check(gpu: &Gpu) -> Outcome<bool> {
         for shape in shapes {
             let e = Case::new(gpu, *ty, *shape)?.error()?;
             line += &format!(" {e:.1e}");
-            if !(e <= limit) {
+            if e.is_nan() || e > limit {
                 line += "(!)";
                 right = false;
             }
