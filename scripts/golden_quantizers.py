@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/quantizers.txt: rows of numbers and their blocks by ggml's reference quantisers.
+"""Writes tests/golden/quantizers.txt: rows of numbers and their blocks by the quantisers of ggml-cpu on x86-64.
 
-    golden_quantizers.py path/to/libggml-base.so > tests/golden/quantizers.txt
+    golden_quantizers.py FOLDER > tests/golden/quantizers.txt
+
+FOLDER has libggml-base.so, whose reference quantisers ggml-cpu calls for all types but q8_0, and libggml-cpu.so.
 
 The numbers are random ones of several sizes, zeros, equal largest magnitudes, and multiples that fall half way between two
 levels. The output depends on this file and on ggml only.
@@ -31,14 +33,15 @@ def numbers():
 
 def main():
     """Prints the numbers, then a line per type."""
-    ggml = ctypes.CDLL(sys.argv[1])
+    base = ctypes.CDLL(f"{sys.argv[1]}/libggml-base.so", mode=ctypes.RTLD_GLOBAL)
+    cpu = ctypes.CDLL(f"{sys.argv[1]}/libggml-cpu.so")
     values = [v for block in numbers() for v in block]
     row = struct.pack(f"<{len(values)}f", *values)
     print("# Made by scripts/golden_quantizers.py: bits of f32 numbers, then type and blocks")
     print("f32", row.hex())
     for name, size in TYPES.items():
         out = ctypes.create_string_buffer(len(values) // 32 * size)
-        quantize = getattr(ggml, f"quantize_row_{name}_ref")
+        quantize = cpu.quantize_row_q8_0 if name == "q8_0" else getattr(base, f"quantize_row_{name}_ref")
         quantize(ctypes.c_char_p(row), out, ctypes.c_int64(len(values)))
         print(name, out.raw.hex())
 

@@ -17,6 +17,18 @@
 // variant floatvec_iq4_nl WEIGHT=iq4_nl
 // variant floatvec_iq4_xs WEIGHT=iq4_xs
 // variant floatvec_mxfp4 WEIGHT=mxfp4
+// variant floatvec_iq1_s WEIGHT=iq1_s
+// variant floatvec_iq1_m WEIGHT=iq1_m
+// variant floatvec_iq2_xxs WEIGHT=iq2_xxs
+// variant floatvec_iq2_xs WEIGHT=iq2_xs
+// variant floatvec_iq2_s WEIGHT=iq2_s
+// variant floatvec_iq3_xxs WEIGHT=iq3_xxs
+// variant floatvec_iq3_s WEIGHT=iq3_s
+// variant floatvec_tq1_0 WEIGHT=tq1_0
+// variant floatvec_tq2_0 WEIGHT=tq2_0
+// variant floatvec_nvfp4 WEIGHT=nvfp4
+// variant floatvec_q1_0 WEIGHT=q1_0
+// variant floatvec_q2_0 WEIGHT=q2_0
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -35,6 +47,7 @@ layout(constant_id = 7) const bool TAIL = false;       // rows of plain numbers 
 // A unit has one matrix of a and all columns that meet it: `width` of each of several matrices of b.
 layout(push_constant, scalar) uniform Push {
     uint64_t a, b, dst;
+    uint64_t grid;     // of the type of a
     uint64_t ids;      // 0, or which matrix of a is meant by (i2, i3)
     uint     inner;    // elements of a row
     uint     rows;     // of a
@@ -82,6 +95,7 @@ vec4 b_elements(uint64_t column, uint k) {
 }
 
 void main() {
+    weight_grid = p.grid;
     const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     const uint unit  = group * gl_NumSubgroups + gl_SubgroupID;
     if (unit >= p.units) {

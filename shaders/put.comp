@@ -16,7 +16,6 @@
 #include "tensor.glsl"
 #include "plain.glsl"
 #include "types.glsl"
-#include "functions.glsl"
 #include "divide.glsl"
 #include "quantize.glsl"
 

@@ -1,4 +1,4 @@
-// 32 numbers as a block of a quantised type, with the bits that ggml's reference quantisers give: each operation is rounded
+// 32 numbers as a block of a quantised type, with the bits that ggml-cpu gives: each operation is rounded
 // alone and in their order (`precise` forbids contraction), and a division is exact (`divide.glsl`).
 
 float inverse(float d) { return d != 0.0 ? divide(1.0, d) : 0.0; }
@@ -98,14 +98,15 @@ void quantize_q5_1(uint64_t a, float x[32]) {
     store_nibbles(a + 8, q);
 }
 
+// As ggml-cpu does it on x86-64, which differs from the reference: the inverse is rounded once, halves go to even.
 void quantize_q8_0(uint64_t a, float x[32]) {
-    const float d  = divide(abs(extreme(x)), 127.0);
-    const float id = inverse(d);
-    store_f16(a, d);
+    const float most = abs(extreme(x));
+    const float id   = most != 0.0 ? divide(127.0, most) : 0.0;
+    store_f16(a, divide(most, 127.0));
     for (uint n = 0; n < 32; n += 2) {
         precise float low  = x[n] * id;
         precise float high = x[n + 1] * id;
-        store_u16(a + 2 + n, (uint(int(round_away(low))) & 255) | ((uint(int(round_away(high))) & 255) << 8));
+        store_u16(a + 2 + n, (uint(int(roundEven(low))) & 255) | ((uint(int(roundEven(high))) & 255) << 8));
     }
 }
 

@@ -5,11 +5,16 @@
 // A shader names its type by a macro: with -DWEIGHT=q4_K, OF(dequant4, WEIGHT)(row, k) is dequant4_q4_K(row, k). Functions
 // that are not called cost nothing in the module.
 //
+// A shader for iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq3_xxs or iq3_s first sets `weight_grid` to what `Lowering::grid`
+// gave for the type.
+//
 // A row starts at a multiple of its type's largest power of two that divides BYTES_T, up to 16: ggml aligns tensors, and
 // the strides of quantised tensors are whole blocks. Plain numbers need their own size only.
 //
 // All products below are exact in f32 (11 bits of scale times at most 13 bits of integers), so that the only rounding is
 // that of subtracting a minimum, and contraction to fma changes nothing.
+uint64_t weight_grid = 0;
+
 #define PASTE_(a, b) a##_##b
 #define PASTE(a, b) PASTE_(a, b)
 #define OF(name, type) PASTE(name, type)
@@ -239,3 +244,5 @@ vec4 dequant4_mxfp4(uint64_t row, uint k) {
     return d * lookup16(VALUES_E2M1, nibbles_of(word_at1(b + 1 + (k & 15)), (k & 16) / 4));
 }
 ONE_OF_FOUR(mxfp4)
+
+#include "types_grid.glsl"

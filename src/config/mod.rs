@@ -52,10 +52,10 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "TRI_FAULT",
-        allowed: "off | alloc@N | compute@N | panic@N (N counts from 1)",
+        allowed: "off | alloc@N | compute@N | panic@N | vulkan:alloc@N | vulkan:lost@N (N counts from 1)",
         default: "off",
-        meaning: "Fault injection for tests: the Nth allocation fails, the Nth graph fails, or the Nth graph panics \
-                  inside the plugin.",
+        meaning: "Fault injection for tests: the Nth buffer of the host cannot be had, the Nth graph fails, the Nth graph \
+                  panics inside the plugin, the Nth allocation of the GPU fails, or the GPU is lost in its Nth run.",
     },
     Variable {
         name: "TRI_LLAMA_DIR",
@@ -117,6 +117,10 @@ pub enum Fault {
     Compute(u64),
     /// The Nth graph panics inside the plugin.
     Panic(u64),
+    /// The Nth allocation of the GPU's memory fails.
+    GpuAlloc(u64),
+    /// The GPU is lost in its Nth run.
+    GpuLost(u64),
 }
 
 /// All settings of this process that are not paths; those go through [`host::Host::path`], which keeps every byte.
@@ -259,6 +263,8 @@ fn fault(text: &str) -> Option<Option<Fault>> {
         "alloc" => Some(Some(Fault::Alloc(n))),
         "compute" => Some(Some(Fault::Compute(n))),
         "panic" => Some(Some(Fault::Panic(n))),
+        "vulkan:alloc" => Some(Some(Fault::GpuAlloc(n))),
+        "vulkan:lost" => Some(Some(Fault::GpuLost(n))),
         _ => None,
     }
 }
@@ -301,6 +307,9 @@ mod tests {
         let config = parse(&[("TRI_FAULT", "panic@3"), ("TRI_GPU", "2"), ("TRI_LAYOUT", "convert")]).unwrap();
         assert_eq!((config.fault, config.gpu), (Some(Fault::Panic(3)), Gpu::Index(2)));
         assert_eq!(config.layout, Layout::Convert);
+        let fault = |text| parse(&[("TRI_FAULT", text)]).unwrap().fault;
+        assert_eq!(fault("vulkan:lost@2"), Some(Fault::GpuLost(2)));
+        assert_eq!(fault("vulkan:alloc@1"), Some(Fault::GpuAlloc(1)));
     }
 
     #[test]

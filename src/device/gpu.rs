@@ -4,7 +4,7 @@ use super::{Device, Facts};
 use crate::chip;
 use crate::config::Config;
 use crate::engine::vulkan::caps::MemoryKind;
-use crate::engine::vulkan::memory::{Memory, MemoryError, capacity};
+use crate::engine::vulkan::memory::{Memory, capacity};
 use crate::engine::vulkan::{Gpu, ops, survey};
 use crate::graph::Node;
 use std::ffi::CString;
@@ -20,7 +20,7 @@ pub(super) fn open(config: &Config) -> Result<Gpu, String> {
         return Err("switched off by TRI_GPU=off".to_owned());
     }
     let found = survey::survey()?;
-    Gpu::open(survey::choose(&found, config.gpu)?, config.cache.as_deref())
+    Gpu::open(survey::choose(&found, config.gpu)?, config.cache.as_deref(), config.fault)
 }
 
 /// The name of the GPU with its driver; a software device is called one.
@@ -64,8 +64,7 @@ impl Device {
     /// Allocates memory of the GPU; a failure is reported with the sizes.
     pub fn gpu_memory(&self, size: u64) -> Option<Arc<Memory>> {
         let gpu = self.gpu()?;
-        let result = if self.allocation_fails() { Err(MemoryError::Fault(size >> 20)) } else { gpu.allocate(size) };
-        result
+        gpu.allocate(size)
             .inspect_err(|error| {
                 log::error!("TRI0: no memory for a buffer on the GPU: {error}; use fewer layers (-ngl), a smaller context (-c) or model");
             })

@@ -3,6 +3,7 @@
 //! llama.cpp opens a backend for each model of a process (target, draft, projector); the engines' state is one.
 
 mod gpu;
+mod kept;
 mod readback;
 mod stream;
 
@@ -88,15 +89,10 @@ impl Device {
         (available.max(total.min(1 << 20)), total)
     }
 
-    /// Whether the next allocation is the one that TRI_FAULT wants to fail.
-    fn allocation_fails(&self) -> bool {
-        let n = self.allocations.fetch_add(1, Ordering::Relaxed) + 1;
-        self.config.fault == Some(Fault::Alloc(n))
-    }
-
     /// Allocates a slab; a failure is reported with the sizes.
     pub fn slab(&self, size: u64) -> Option<Slab> {
-        let faulty = self.allocation_fails();
+        let n = self.allocations.fetch_add(1, Ordering::Relaxed) + 1;
+        let faulty = self.config.fault == Some(Fault::Alloc(n));
         let slab = usize::try_from(size).ok().filter(|_| !faulty).and_then(Slab::new);
         if slab.is_none() {
             let (available, total) = self.memory(0);

@@ -1,10 +1,12 @@
 //! One stream of graphs: plans each new graph, keeps the plan while the graph is repeated, and runs it.
 
+use super::kept::Kept;
 use super::{Device, Facts};
 use crate::config::{Fault, Layout};
 use crate::engine::cpu::Cpu;
-use crate::engine::vulkan::{Vulkan, ops};
-use crate::engine::{Engine, Outcome};
+use crate::engine::vulkan::caps::MemoryKind;
+use crate::engine::vulkan::{Gpu, Vulkan, ops};
+use crate::engine::{Engine, EngineKind, Outcome};
 use crate::exec::{self, Counts, Engines};
 use crate::ggml::{Abort, CpuBackend, HostGraph};
 use crate::graph::{Graph, Node};
@@ -18,8 +20,8 @@ pub struct Stream {
     name: &'static str,
     cpu: Cpu,
     gpu: Option<Vulkan>,
-    /// The last graph with its plan.
-    planned: Option<(Graph, Plan)>,
+    /// The last graph with its plan, and what must be kept to run it again.
+    planned: Option<(Graph, Plan, Kept)>,
     counts: Counts,
     /// Operations that were computed on the CPU though a GPU is there; each is said once.
     fallbacks: BTreeSet<&'static str>,
@@ -56,10 +58,14 @@ impl Stream {
         self.cpu.set_abort(abort);
     }
 
+    /// The GPU of this stream, while it may be used.
+    fn alive(&self) -> Option<&'static Gpu> {
+        self.device.gpu().filter(|gpu| self.gpu.is_some() && gpu.alive())
+    }
+
     /// Plans a graph, and says what the GPU does not compute.
     fn plan(&mut self, graph: &Graph) -> Plan {
-        let gpu = self.device.gpu().filter(|_| self.gpu.is_some());
-        let Some(gpu) = gpu else { return plan::plan(graph, None) };
+        let Some(gpu) = self.alive() else { return plan::plan(graph, None) };
         let plan =
             plan::plan(graph, Some(&|node: &Node| ops::supports(node, &gpu.device.caps).map_err(|r| r.to_string())));
         for fallback in &plan.fallbacks {
@@ -82,12 +88,31 @@ impl Stream {
             _ => {}
         }
         let uid = host.uid();
-        if self.planned.as_ref().is_none_or(|(of, _)| uid == 0 || of.uid != uid) {
+        if self.planned.as_ref().is_none_or(|(of, ..)| uid == 0 || of.uid != uid) {
             let graph = host.flatten();
             let plan = self.plan(&graph);
-            self.planned = Some((graph, plan));
+            let kept = self.alive().map_or(Kept::default(), |gpu| Kept::of(&graph, gpu));
+            self.planned = Some((graph, plan, kept));
         }
-        let Some((graph, plan)) = &self.planned else { return Outcome::Failed };
+        let Some((graph, plan, mut kept)) = self.planned.take() else { return Outcome::Failed };
+        if let Some(gpu) = self.alive() {
+            kept.save(gpu);
+        }
+        let outcome = self.run(n, &plan, &graph, host);
+        let outcome = match outcome {
+            Outcome::Lost | Outcome::NoMemory if plan.uses(EngineKind::Gpu) => {
+                self.again(outcome, &kept, n, &graph, host)
+            }
+            other => other,
+        };
+        // After the loss of the GPU the plan is no longer true.
+        if self.gpu.is_none() || self.alive().is_some() {
+            self.planned = Some((graph, plan, kept));
+        }
+        outcome
+    }
+
+    fn run(&mut self, n: u64, plan: &Plan, graph: &Graph, host: &HostGraph) -> Outcome {
         let engines = Engines { cpu: &mut self.cpu, gpu: self.gpu.as_mut().map(|gpu| gpu as &mut dyn Engine) };
         match exec::run(plan, graph, host, engines, &mut self.counts) {
             Ok(()) => Outcome::Done,
@@ -98,6 +123,23 @@ impl Stream {
                 error.outcome
             }
         }
+    }
+
+    /// The GPU failed in a graph. Where its memory is the host's, the whole graph is computed again on the CPU from its
+    /// kept inputs; else the graph fails, since weights and KV cache are gone with the device.
+    fn again(&mut self, how: Outcome, kept: &Kept, n: u64, graph: &Graph, host: &HostGraph) -> Outcome {
+        let Some(gpu) = self.device.gpu() else { return Outcome::Failed };
+        let unified = gpu.device.caps.memory == MemoryKind::Unified;
+        if how == Outcome::Lost && gpu.retire() {
+            let then = if unified { "its work goes on on the CPU" } else { "load the model again to go on" };
+            log::error!("{}: the GPU is lost and is not used any more; {then}", self.name);
+        }
+        if !unified {
+            return how;
+        }
+        kept.restore(gpu);
+        log::warn!("{}: graph {n} is computed again by the CPU", self.name);
+        self.run(n, &plan::plan(graph, None), graph, host)
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Pure room: no unsafe code, no clock, no file, no thread.
 
+pub mod kept;
+pub mod grids;
 pub mod reference;
 pub mod types;
 

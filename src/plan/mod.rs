@@ -38,6 +38,13 @@ pub struct Plan {
     pub fallbacks: Vec<Fallback>,
 }
 
+impl Plan {
+    /// Whether an engine has a step.
+    pub fn uses(&self, engine: EngineKind) -> bool {
+        self.steps.iter().any(|s| s.engine == engine)
+    }
+}
+
 /// Whether an engine computes a node; an error says why not.
 pub type Accepts<'a> = &'a dyn Fn(&Node) -> Result<(), String>;
 

@@ -2,9 +2,33 @@
 
 use super::caps::Caps;
 use super::survey::{Found, extensions};
+use crate::config::Fault;
 use ash::vk;
 use std::ffi::c_void;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts what `TRI_FAULT` can make fail.
+#[derive(Debug, Default)]
+pub struct Faults {
+    wish: Option<Fault>,
+    allocations: AtomicU64,
+    runs: AtomicU64,
+}
+
+impl Faults {
+    /// Whether the allocation that is about to be made is to fail.
+    pub fn allocation(&self) -> bool {
+        let n = self.allocations.fetch_add(1, Ordering::Relaxed) + 1;
+        self.wish == Some(Fault::GpuAlloc(n))
+    }
+
+    /// Whether the device is to be lost in the run that is about to begin.
+    pub fn run(&self) -> bool {
+        let n = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
+        self.wish == Some(Fault::GpuLost(n))
+    }
+}
 
 /// An open device.
 pub struct Device {
@@ -16,6 +40,8 @@ pub struct Device {
     pub queue: Mutex<vk::Queue>,
     /// The queue's family.
     pub family: u32,
+    /// Faults that a test asked for.
+    pub faults: Faults,
     /// Memory types and heaps.
     pub memory: vk::PhysicalDeviceMemoryProperties,
     budget: bool,
@@ -47,7 +73,7 @@ impl Device {
     ///
     /// # Errors
     /// The driver refuses; the sentence says what it said.
-    pub fn open(found: &Found) -> Result<Device, String> {
+    pub fn open(found: &Found, fault: Option<Fault>) -> Result<Device, String> {
         let (entry, instance) = instance()?;
         // SAFETY: the instance is live.
         let all = unsafe { instance.enumerate_physical_devices() }.map_err(|e| format!("no devices: {e}"))?;
@@ -100,7 +126,8 @@ impl Device {
         // SAFETY: the handles are live.
         let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
         let budget = extensions.contains(&ash::ext::memory_budget::NAME);
-        Ok(Device { raw, caps: found.caps.clone(), queue, family, memory, budget, physical, instance, _entry: entry })
+        let (caps, faults) = (found.caps.clone(), Faults { wish: fault, ..Faults::default() });
+        Ok(Device { raw, caps, queue, family, faults, memory, budget, physical, instance, _entry: entry })
     }
 
     /// Bytes of the heap with this index that this process can still use, and the heap's size.

@@ -97,6 +97,9 @@ impl Memory {
         if size > device.caps.max_allocation {
             return Err(MemoryError::TooLarge(size >> 20, device.caps.max_allocation >> 20));
         }
+        if device.faults.allocation() {
+            return Err(MemoryError::Fault(size >> 20));
+        }
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
             | vk::BufferUsageFlags::TRANSFER_SRC
             | vk::BufferUsageFlags::TRANSFER_DST

@@ -16,6 +16,7 @@ pub mod survey;
 #[cfg(test)]
 pub mod testing;
 
+use crate::config::Fault;
 use crate::graph::Node;
 use ash::vk;
 use check::Check;
@@ -27,6 +28,7 @@ use ops::{Dispatch, Lowering, Reject};
 use pipelines::Pipelines;
 use recording::Recording;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use survey::Found;
 
@@ -61,6 +63,8 @@ const WORK_LIMIT: f64 = 50e9;
 
 /// An open GPU with everything that its streams share.
 pub struct Gpu {
+    /// Set when the device was lost: nothing is computed on it any more.
+    retired: AtomicBool,
     /// Where ggml's buffers lie.
     pub buffers: Buffers,
     /// Results that were copied to the CPU with their graph.
@@ -75,16 +79,17 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Opens a device. `cache`: the folder for compiled shaders.
+    /// Opens a device. `cache`: the folder for compiled shaders. `fault`: what a test wants to fail.
     ///
     /// # Errors
     /// The driver refuses; the sentence says what it said.
-    pub fn open(found: &Found, cache: Option<&Path>) -> Result<Gpu, String> {
-        let device = Arc::new(Device::open(found)?);
+    pub fn open(found: &Found, cache: Option<&Path>, fault: Option<Fault>) -> Result<Gpu, String> {
+        let device = Arc::new(Device::open(found, fault)?);
         let check = if pipelines::CHECKED { Some(Check::new(&device).map_err(|e| e.to_string())?) } else { None };
         let table = check.as_ref().map_or(0, Check::address);
         let pipelines = Pipelines::new(&device, cache, table).map_err(|e| e.to_string())?;
         Ok(Gpu {
+            retired: AtomicBool::new(false),
             buffers: Buffers::default(),
             mirror: Mirror::default(),
             readback: Mutex::default(),
@@ -92,6 +97,16 @@ impl Gpu {
             check,
             device,
         })
+    }
+
+    /// Stops using the device for good. True for the first call.
+    pub fn retire(&self) -> bool {
+        !self.retired.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the device may still be used.
+    pub fn alive(&self) -> bool {
+        !self.retired.load(Ordering::Relaxed)
     }
 
     /// Allocates memory for ggml's tensors and makes it known.

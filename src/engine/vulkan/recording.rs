@@ -189,6 +189,9 @@ impl Recording {
     /// # Errors
     /// The device is lost, or the driver has no memory.
     pub fn run(&self) -> Result<Duration, GpuError> {
+        if self.device.faults.run() {
+            return Err(GpuError::Lost);
+        }
         let begin = Instant::now();
         let raw = &self.device.raw;
         let each: Vec<_> = self.buffers.iter().map(std::slice::from_ref).collect();

@@ -1,4 +1,4 @@
-//! Numbers stored as another type, as ggml's reference quantisers do it.
+//! Numbers stored as another type, as ggml-cpu does it.
 
 use crate::graph::Type;
 
@@ -47,8 +47,10 @@ pub fn quantize(ty: Type, x: &[f32]) -> Option<Vec<u8>> {
         Type::Q4_1 => ((high - low) / 15.0, Some(low), levels(low, (high - low) / 15.0, 0.5, 15)),
         Type::Q5_1 => ((high - low) / 31.0, Some(low), levels(low, (high - low) / 31.0, 0.5, 31)),
         Type::Q8_0 => {
-            let d = extreme.abs() / 127.0;
-            (d, None, x.iter().map(|v| (v * inverse(d)).round() as i8 as u8).collect())
+            let most = extreme.abs();
+            // As ggml-cpu does it on x86-64, which differs from the reference.
+            let scale = if most == 0.0 { 0.0 } else { 127.0 / most };
+            (most / 127.0, None, x.iter().map(|v| (v * scale).round_ties_even() as i8 as u8).collect())
         }
         Type::IQ4_NL => {
             let (d, q) = least_squares(x, extreme);

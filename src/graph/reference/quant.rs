@@ -1,5 +1,6 @@
 //! The values of quantised blocks, one element at a time, from where its bits lie in the block.
 
+use super::grid;
 use crate::graph::Type;
 
 /// Element `k` of a row of this type. Types that are no weights (integers, `Q8_1`, `Other`) have the value NaN.
@@ -39,7 +40,7 @@ pub fn value(ty: Type, row: &[u8], k: usize) -> f32 {
             b.half(0) * (scale as f32 - 32.0) * IQ4[b.split_nibble(8 + i / 32 * 16, i % 32) as usize]
         }
         Type::MXFP4 => (f64::from(e2m1(b.split_nibble(1, i))) * 2_f64.powi(b.bits(0, 8) as i32 - 127)) as f32,
-        _ => f32::NAN,
+        _ => grid::value(ty, &b, i),
     }
 }
 
@@ -47,13 +48,13 @@ pub fn value(ty: Type, row: &[u8], k: usize) -> f32 {
 const IQ4: [f32; 16] = [-127., -104., -83., -65., -49., -35., -22., -10., 1., 13., 25., 38., 53., 69., 89., 113.];
 
 /// A float of four bits: sign, two bits of exponent, one of mantissa.
-fn e2m1(bits: i32) -> f32 {
+pub(super) fn e2m1(bits: i32) -> f32 {
     let size = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][bits as usize & 7];
     if bits & 8 == 0 { size } else { -size }
 }
 
 /// A half-precision float.
-fn half(bits: u32) -> f32 {
+pub(super) fn half(bits: u32) -> f32 {
     let (exponent, mantissa) = ((bits >> 10 & 31) as i32, f64::from(bits & 1023));
     let size = match exponent {
         0 => mantissa * 2_f64.powi(-24),
@@ -65,18 +66,18 @@ fn half(bits: u32) -> f32 {
 }
 
 /// The bytes of a block; bits count from the lowest of byte 0.
-struct Block<'a>(&'a [u8]);
+pub(super) struct Block<'a>(&'a [u8]);
 
 impl Block<'_> {
-    fn bits(&self, first: usize, count: usize) -> u32 {
+    pub(super) fn bits(&self, first: usize, count: usize) -> u32 {
         (0..count).map(|n| u32::from(self.0[(first + n) / 8] >> ((first + n) % 8) & 1) << n).sum()
     }
 
-    fn bit(&self, byte: usize, n: usize) -> i32 {
+    pub(super) fn bit(&self, byte: usize, n: usize) -> i32 {
         self.bits(8 * byte + n, 1) as i32
     }
 
-    fn half(&self, byte: usize) -> f32 {
+    pub(super) fn half(&self, byte: usize) -> f32 {
         half(self.bits(8 * byte, 16))
     }
 
@@ -95,7 +96,7 @@ impl Block<'_> {
     }
 
     /// Two bits: 128 elements in 32 bytes, the four of a byte 32 elements apart.
-    fn crumb(&self, byte: usize, i: usize) -> i32 {
+    pub(super) fn crumb(&self, byte: usize, i: usize) -> i32 {
         self.bits(8 * (byte + i / 128 * 32 + i % 32) + i % 128 / 32 * 2, 2) as i32
     }
 
@@ -124,6 +125,10 @@ pub fn sample(ty: Type, seed: u64, elements: usize) -> Vec<u8> {
     let mut row: Vec<u8> = (0..elements as u64 / ty.block() * ty.bytes()).map(|_| byte()).collect();
     let halves: &[usize] = match ty {
         Type::F16 | Type::Q4_0 | Type::Q5_0 | Type::Q8_0 | Type::IQ4_NL | Type::IQ4_XS => &[0],
+        Type::IQ2_XXS | Type::IQ2_XS | Type::IQ2_S | Type::IQ3_XXS | Type::IQ3_S | Type::IQ1_S => &[0],
+        Type::Q1_0 | Type::Q2_0 => &[0],
+        Type::TQ1_0 => &[52],
+        Type::TQ2_0 => &[64],
         Type::Q4_1 | Type::Q5_1 | Type::Q4_K | Type::Q5_K => &[0, 2],
         Type::Q2_K => &[80, 82],
         Type::Q3_K => &[108],
@@ -138,6 +143,7 @@ pub fn sample(ty: Type, seed: u64, elements: usize) -> Vec<u8> {
             Type::F32 => (block[2], block[3]) = (block[2] & 0x7f, block[3] & 0x80 | 0x3f),
             Type::BF16 => block[1] = block[1] & 0x80 | 0x3f,
             Type::MXFP4 => block[0] = 120 + block[0] % 8,
+            Type::IQ1_M => block[55] = block[55] & 0x0f | 0x30,
             _ => {}
         }
     }
@@ -170,7 +176,7 @@ mod tests {
             }
             seen += 1;
         }
-        assert_eq!(seen, 16);
+        assert_eq!(seen, 28);
     }
 
     #[test]

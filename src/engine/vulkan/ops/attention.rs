@@ -9,11 +9,14 @@
 //! depend on the other queries either, but they are not those of the first way, which keeps f32 throughout.
 
 use super::quantize::{FORM, Q8};
-use super::{Dispatch, Lowering, Push, Reject, Span, TensorParams, source, type_list};
+use super::{Dispatch, Lowering, Push, Reject, Span, TensorParams};
 use crate::engine::vulkan::caps::{Caps, MatrixShape};
 use crate::graph::{Node, Tensor, Type};
 
-const OP: &str = "FLASH_ATTN_EXT";
+#[path = "attention_read.rs"]
+mod node;
+
+use node::Attention;
 
 /// Invocations of a workgroup of the pieces and of the matrices.
 const WORKGROUP: u32 = 128;
@@ -30,29 +33,6 @@ const MAX_SCRATCH: u64 = 32 << 20;
 /// Operations of one dispatch, so that a slow GPU answers within a fraction of a second.
 const MAX_WORK: f64 = 2e10;
 
-/// Everything about a node that its dispatches need.
-struct Attention {
-    q: TensorParams,
-    k: TensorParams,
-    v: TensorParams,
-    mask: Option<TensorParams>,
-    sinks: Option<TensorParams>,
-    dst: TensorParams,
-    reads: Vec<Span>,
-    dk: u64,
-    dv: u64,
-    heads: u64,
-    kv_heads: u64,
-    n: u64,
-    n_kv: u64,
-    sequences: u64,
-    k_type: u32,
-    v_type: u32,
-    scale: f32,
-    softcap: f32,
-    max_bias: f32,
-}
-
 /// Lowers a node of this family.
 pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
     lower_with(node, cx, false)
@@ -64,18 +44,12 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
 /// # Errors
 /// As [`lower`].
 pub fn lower_with(node: &Node, cx: &mut Lowering, int8: bool) -> Result<(), Reject> {
-    let a = read(node, cx)?;
+    let a = Attention::read(node, cx)?;
     let keys = if a.n > FEW { keys_of_matrices(&a, cx.caps) } else { None };
     let (step, pieces) = match keys {
         Some(keys) => (keys, 0),
         None => (piece(a.n_kv, a.kv_heads), a.n_kv.div_ceil(piece(a.n_kv, a.kv_heads))),
     };
-    let columns = (int8 && keys.is_none() && a.dv.is_multiple_of(32)).then(|| {
-        let mut row = node.dst;
-        row.ne = [(a.dv * a.heads) as i64, (a.n * a.sequences) as i64, 1, 1];
-        row.nb = Tensor::new(Type::F32, row.ne).nb;
-        (row, cx.scratch(Q8::bytes(&row)))
-    });
     // Cut long prompts: by sequence if one query of all of them is too much already, then by query.
     let work_of =
         |queries: u64, sequences: u64| 2.0 * (queries * sequences * a.heads * a.n_kv) as f64 * (a.dk + a.dv) as f64;
@@ -88,6 +62,14 @@ pub fn lower_with(node: &Node, cx: &mut Lowering, int8: bool) -> Result<(), Reje
     // Whole workgroups where there are many.
     let queries = most(sequences).max(1);
     let queries = if queries < a.n && queries > 64 { queries / 64 * 64 } else { queries };
+    // The ring of scratch memory would come round during a long prompt.
+    let whole = queries == a.n && sequences == a.sequences;
+    let columns = (int8 && whole && keys.is_none() && a.dv.is_multiple_of(32)).then(|| {
+        let mut row = node.dst;
+        row.ne = [(a.dv * a.heads) as i64, (a.n * a.sequences) as i64, 1, 1];
+        row.nb = Tensor::new(Type::F32, row.ne).nb;
+        (row, cx.scratch(Q8::bytes(&row)))
+    });
     for sequence in (0..a.sequences).step_by(sequences as usize) {
         for first in (0..a.n).step_by(queries as usize) {
             let n = queries.min(a.n - first);
@@ -240,95 +222,6 @@ fn matrices_of(a: &Attention, cut: &Cut, subgroup: u32, work: f64) -> Dispatch {
         writes: vec![result],
         work,
     }
-}
-
-/// The number of a type in `shaders/lib/attention.glsl`.
-fn code(t: &Tensor, address: u64) -> Option<u32> {
-    let code = match t.ty {
-        Type::F32 => 0,
-        Type::F16 => 1,
-        Type::BF16 => 2,
-        Type::Q8_0 => 3,
-        Type::Q4_0 => 4,
-        Type::Q4_1 => 5,
-        Type::Q5_0 => 6,
-        Type::Q5_1 => 7,
-        Type::IQ4_NL => 8,
-        _ => return None,
-    };
-    let aligned = (1..4).all(|i| t.ne[i] <= 1 || t.nb[i].is_multiple_of(16)) && address.is_multiple_of(16);
-    Some(code + if aligned && !t.ty.quantized() { 16 } else { 0 })
-}
-
-/// Reads and checks the node.
-fn read(node: &Node, cx: &Lowering) -> Result<Attention, Reject> {
-    let (q, k, v) = (source(node, 0)?, source(node, 1)?, source(node, 2)?);
-    let (mask, sinks, dst) = (node.src[3], node.src[4], node.dst);
-    let types = || Reject::Types(OP, type_list(node));
-    let plain = q.ty == Type::F32
-        && dst.ty == Type::F32
-        && mask.is_none_or(|m| m.ty == Type::F16)
-        && sinks.is_none_or(|s| s.ty == Type::F32);
-    if !plain {
-        return Err(types());
-    }
-    let shape = |what: String| Err(Reject::Shape(OP, what));
-    let [dk, n, heads, sequences] = q.ne;
-    let (dv, n_kv, kv_heads) = (v.ne[0], k.ne[1], k.ne[2]);
-    if dk % 8 != 0 || dv % 8 != 0 || dk > 1024 || dv > 1024 {
-        return shape(format!("heads of {dk} and {dv}; they must be multiples of 8 up to 1024"));
-    }
-    if n_kv == 0 || heads > 65535 || kv_heads * sequences > 65535 || k.ne[3] > 65535 {
-        return shape(format!("{n_kv} keys, {heads} heads, {kv_heads} KV heads, {sequences} sequences"));
-    }
-    let fits = k.ne == [dk, n_kv, kv_heads, sequences]
-        && v.ne == [dv, n_kv, kv_heads, sequences]
-        && heads % kv_heads == 0
-        && dst.ne == [dv, heads, n, sequences];
-    if !fits {
-        return shape(format!("Q {:?}, K {:?}, V {:?} and the result {:?} do not fit", q.ne, k.ne, v.ne, dst.ne));
-    }
-    let rows = [Some(q), Some(k), Some(v), mask, sinks].iter().flatten().all(Tensor::row_contiguous);
-    if !rows || !dst.contiguous() {
-        return shape("a row of a source, or the result, has holes".to_owned());
-    }
-    if let Some(m) = mask {
-        let fits = m.ne[0] >= n_kv && m.ne[1] >= n && heads % m.ne[2] == 0 && sequences % m.ne[3] == 0;
-        if !fits || m.ne[2] > 65535 || m.ne[3] > 65535 {
-            return shape(format!("a mask {:?} for {n_kv} keys, {n} queries, {heads} heads", m.ne));
-        }
-    }
-    if sinks.is_some_and(|s| s.ne[0] < heads) {
-        return shape(format!("{:?} sinks for {heads} heads", sinks.map(|s| s.ne)));
-    }
-    let mut reads = Vec::new();
-    for t in [Some(q), Some(k), Some(v), mask, sinks].iter().flatten() {
-        reads.push(cx.span(t)?);
-    }
-    let (max_bias, softcap) = (node.param_f32(1), node.param_f32(2));
-    let k_type = code(&k, cx.address(&k)?).ok_or_else(types)?;
-    let v_type = code(&v, cx.address(&v)?).ok_or_else(types)?;
-    Ok(Attention {
-        q: cx.tensor(&q)?,
-        k: cx.tensor(&k)?,
-        v: cx.tensor(&v)?,
-        mask: mask.map(|m| cx.tensor(&m)).transpose()?,
-        sinks: sinks.map(|s| cx.tensor(&s)).transpose()?,
-        dst: cx.tensor(&dst)?,
-        reads,
-        dk: dk as u64,
-        dv: dv as u64,
-        heads: heads as u64,
-        kv_heads: kv_heads as u64,
-        n: n as u64,
-        n_kv: n_kv as u64,
-        sequences: sequences as u64,
-        k_type,
-        v_type,
-        scale: node.param_f32(0),
-        softcap,
-        max_bias,
-    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::super::super::testing::{Room, nmse, noise};
+use super::node::OP;
 use super::*;
 use crate::engine::vulkan::caps::Caps;
 use crate::graph::reference::attention::{Scores, Sizes, attention};
@@ -143,59 +144,107 @@ fn check(cases: &[Case]) {
     }
 }
 
+// A software device compiles each pipeline for half a second or more, the longer the more rows; so the tests are many,
+// with few rows where rows do not matter.
+
 #[test]
-fn shapes_of_llama_cpp() {
-    let s = PLAIN.s;
-    check(&[
-        PLAIN,
-        Case { s: Sizes { heads: 8, kv_heads: 1, n: 1, n_kv: 256, ..s }, ..PLAIN },
-        Case { s: Sizes { dk: 80, dv: 80, heads: 3, kv_heads: 3, n: 2, n_kv: 17, batch: 2 }, mask_rows: 0, ..PLAIN },
-        Case { s: Sizes { dk: 128, dv: 128, heads: 6, kv_heads: 2, n: 16, n_kv: 65, ..s }, mask_rows: 32, ..PLAIN },
-        Case { s: Sizes { dk: 40, dv: 72, n: 33, n_kv: 113, ..s }, mask_rows: 64, ..PLAIN },
-        Case { s: Sizes { dk: 576, dv: 512, heads: 4, kv_heads: 1, n: 2, n_kv: 70, ..s }, ..PLAIN },
-        Case { s: Sizes { dk: 192, dv: 128, heads: 2, kv_heads: 2, n: 1, n_kv: 2100, ..s }, ..PLAIN },
-    ]);
+fn heads_of_64_that_share_keys() {
+    check(&[Case { s: Sizes { heads: 8, kv_heads: 1, n: 1, n_kv: 256, ..PLAIN.s }, ..PLAIN }]);
 }
 
 #[test]
-fn sinks_slopes_and_softcap() {
-    check(&[
-        Case { sinks: true, ..PLAIN },
-        Case { s: Sizes { heads: 6, ..PLAIN.s }, max_bias: 8.0, ..PLAIN },
-        Case { softcap: 2.0, mask_rows: 0, ..PLAIN },
-        Case { s: Sizes { batch: 2, ..PLAIN.s }, sinks: true, max_bias: 8.0, softcap: 10.0, ..PLAIN },
-    ]);
+fn heads_of_80_in_two_sequences_without_a_mask() {
+    let s = Sizes { dk: 80, dv: 80, heads: 3, kv_heads: 3, n: 1, n_kv: 17, batch: 2 };
+    check(&[Case { s, mask_rows: 0, ..PLAIN }]);
 }
 
 #[test]
-fn every_type_of_cache() {
-    use Type::{BF16, F16, F32, IQ4_NL, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
-    let pairs = [
-        (F32, BF16),
-        (BF16, F32),
-        (Q8_0, Q4_0),
-        (Q4_0, Q8_0),
-        (Q4_1, Q5_1),
-        (Q5_1, Q4_1),
-        (Q5_0, IQ4_NL),
-        (IQ4_NL, Q5_0),
-        (F16, Q8_0),
-    ];
-    let cases = pairs.map(|(k, v)| Case { k, v, s: Sizes { n: 2, n_kv: 90, ..PLAIN.s }, ..PLAIN });
-    check(&cases);
+fn heads_of_128_and_a_padded_mask() {
+    check(&[Case { s: Sizes { dk: 128, dv: 128, n: 16, n_kv: 65, ..PLAIN.s }, mask_rows: 32, ..PLAIN }]);
+}
+
+#[test]
+fn heads_of_40_and_72_and_many_queries() {
+    let s = Sizes { dk: 40, dv: 72, heads: 1, kv_heads: 1, n: 33, n_kv: 113, ..PLAIN.s };
+    check(&[Case { s, mask_rows: 64, ..PLAIN }]);
+}
+
+#[test]
+fn heads_of_576_and_512() {
+    check(&[Case { s: Sizes { dk: 576, dv: 512, heads: 2, kv_heads: 1, n: 1, n_kv: 70, ..PLAIN.s }, ..PLAIN }]);
+}
+
+#[test]
+fn a_length_of_many_pieces() {
+    check(&[Case { s: Sizes { heads: 2, n: 1, n_kv: 2100, ..PLAIN.s }, ..PLAIN }]);
+}
+
+#[test]
+fn sinks_and_slopes() {
+    check(&[Case { s: Sizes { heads: 6, kv_heads: 3, n: 1, ..PLAIN.s }, sinks: true, max_bias: 8.0, ..PLAIN }]);
+}
+
+#[test]
+fn softcap() {
+    check(&[Case { softcap: 2.0, s: Sizes { heads: 2, n: 1, ..PLAIN.s }, ..PLAIN }]);
+}
+
+/// One head and one query: what matters is the type.
+fn cache(k: Type, v: Type) {
+    check(&[Case { k, v, s: Sizes { heads: 1, kv_heads: 1, n: 1, n_kv: 90, ..PLAIN.s }, mask_rows: 1, ..PLAIN }]);
+}
+
+#[test]
+fn caches_of_plain_numbers() {
+    cache(Type::F32, Type::BF16);
+    cache(Type::BF16, Type::F32);
+}
+
+#[test]
+fn caches_of_q8_0_and_q4_0() {
+    cache(Type::Q8_0, Type::Q4_0);
+    cache(Type::Q4_0, Type::Q8_0);
+}
+
+#[test]
+fn caches_of_q4_1_and_q5_1() {
+    cache(Type::Q4_1, Type::Q5_1);
+    cache(Type::Q5_1, Type::Q4_1);
+}
+
+#[test]
+fn caches_of_q5_0_and_iq4_nl() {
+    cache(Type::Q5_0, Type::IQ4_NL);
+    cache(Type::IQ4_NL, Type::Q5_0);
 }
 
 #[test]
 fn the_bits_of_a_query_do_not_depend_on_the_others() {
     let Some(mut room) = Room::new() else { return };
-    let s = Sizes { heads: 6, kv_heads: 2, n: 33, n_kv: 700, ..PLAIN.s };
+    // 2, 8 and 8 rows in a workgroup, the last with the look for hidden tiles.
+    let s = Sizes { heads: 2, kv_heads: 1, n: 33, n_kv: 700, ..PLAIN.s };
     let case = Case { s, mask_rows: 64, sinks: true, ..PLAIN };
     let (all, _) = compute(&mut room, &case, 33);
-    for n in [1, 2, 5, 16, 17] {
+    for n in [1, 4, 16] {
         let (some, _) = compute(&mut room, &case, n);
         let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&some), bits(&all[..some.len()]), "{n} queries");
     }
+}
+
+#[test]
+fn the_result_is_left_as_int8_blocks_too() {
+    let caps = Caps::for_tests();
+    let (q, k) = (Tensor::new(Type::F32, [64, 3, 4, 1]), Tensor::new(Type::F16, [64, 70, 2, 1]));
+    let dst = Tensor::new(Type::F32, [64, 4, 3, 1]);
+    let mut cx = Lowering::question(&caps);
+    lower_with(&Node::new(OP, dst, &[q, k, k]), &mut cx, true).unwrap();
+    let rows = Tensor::new(Type::F32, [256, 3, 1, 1]);
+    let span = cx.derived(&rows, FORM).unwrap();
+    let join = cx.dispatches.last().unwrap();
+    assert!(join.writes.contains(&span) && span.len >= Q8::bytes(&rows) && join.spec[4] == 1);
+    lower_with(&Node::new(OP, dst, &[q, k, k]), &mut cx, false).unwrap();
+    assert_eq!(cx.dispatches.last().unwrap().spec[4], 0);
 }
 
 #[test]

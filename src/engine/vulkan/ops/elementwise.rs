@@ -116,7 +116,8 @@ fn glu(node: &Node, cx: &mut Lowering, function: usize) -> Result<(), Reject> {
         same_shape(node, &b)?;
         return binary(node, cx, function, &whole, &b);
     }
-    if whole.ne[0] != 2 * node.dst.ne[0] || !whole.row_contiguous() {
+    // An odd row has one element that belongs to neither half.
+    if whole.ne[0] / 2 != node.dst.ne[0] || !whole.row_contiguous() {
         let (n, half) = (whole.ne[0], node.dst.ne[0]);
         return Err(Reject::Shape(node.op, format!("rows of {n} in steps of {} bytes for {half}", whole.nb[0])));
     }

@@ -39,7 +39,7 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
         u32::try_from(x).map_err(|_| Reject::Shape(node.op, format!("{x} in {:?}; the limit is 2^32", dst.ne)))
     };
     let (a_at, b_at) = (cx.address(&a)?, cx.address(&b)?);
-    let mut push = Push::new().u64(a_at).u64(b_at).u64(cx.address(&dst)?);
+    let mut push = Push::new().u64(a_at).u64(b_at).u64(cx.address(&dst)?).u64(cx.grid(a.ty));
     push = push.u64(shape.ids.map_or(Ok(0), |ids| cx.address(&ids))?);
     let numbers = [
         inner as u64,
@@ -102,6 +102,18 @@ fn shader(weights: Type) -> Option<&'static str> {
         Type::IQ4_NL => "floatvec_iq4_nl",
         Type::IQ4_XS => "floatvec_iq4_xs",
         Type::MXFP4 => "floatvec_mxfp4",
+        Type::IQ1_S => "floatvec_iq1_s",
+        Type::IQ1_M => "floatvec_iq1_m",
+        Type::IQ2_XXS => "floatvec_iq2_xxs",
+        Type::IQ2_XS => "floatvec_iq2_xs",
+        Type::IQ2_S => "floatvec_iq2_s",
+        Type::IQ3_XXS => "floatvec_iq3_xxs",
+        Type::IQ3_S => "floatvec_iq3_s",
+        Type::TQ1_0 => "floatvec_tq1_0",
+        Type::TQ2_0 => "floatvec_tq2_0",
+        Type::NVFP4 => "floatvec_nvfp4",
+        Type::Q1_0 => "floatvec_q1_0",
+        Type::Q2_0 => "floatvec_q2_0",
         _ => return None,
     })
 }
