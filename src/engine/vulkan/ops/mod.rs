@@ -9,6 +9,8 @@ pub mod dispatch;
 mod elementwise;
 mod floatvec;
 mod fuse;
+mod fuse_norm;
+mod fuse_rope;
 mod images;
 mod loops;
 mod matmul;
