@@ -5,6 +5,7 @@ pub mod copies;
 pub mod elementwise;
 pub mod norm;
 pub mod product;
+pub mod q8;
 pub mod quant;
 pub mod reduce;
 pub mod rope;

@@ -11,6 +11,7 @@ mod matmul;
 mod matvec;
 mod norm;
 mod product;
+pub mod quantize;
 mod reduce;
 mod rope;
 mod softmax;
