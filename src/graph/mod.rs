@@ -2,6 +2,7 @@
 //!
 //! Pure room: no unsafe code, no clock, no file, no thread.
 
+pub mod grids;
 pub mod reference;
 pub mod types;
 

@@ -97,6 +97,12 @@ impl Push {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Params(Vec<u8>);
 
+impl From<Vec<u8>> for Params {
+    fn from(bytes: Vec<u8>) -> Params {
+        Params(bytes)
+    }
+}
+
 impl Params {
     /// No bytes.
     pub fn new() -> Params {

@@ -7,6 +7,7 @@ mod attention;
 mod copies;
 pub mod dispatch;
 mod elementwise;
+mod floatvec;
 mod matmul;
 mod matvec;
 mod norm;
@@ -62,6 +63,8 @@ pub struct Lowering<'a> {
     pub scratch_peak: u64,
     /// Derived data in scratch memory that a later node may use again, by (source address, source shape, what it is).
     derived: HashMap<DerivedKey, Derived>,
+    /// Where in `params` the grids of types are.
+    grids: HashMap<Type, u64>,
 }
 
 type DerivedKey = (u64, [i64; 4], [u64; 4], &'static str);
@@ -88,6 +91,7 @@ impl<'a> Lowering<'a> {
             scratch_used: 0,
             scratch_peak: 0,
             derived: HashMap::new(),
+            grids: HashMap::new(),
         }
     }
 
@@ -135,6 +139,17 @@ impl<'a> Lowering<'a> {
         }
         out.nb[0] = t.nb[0] as u32;
         Ok(out)
+    }
+
+    /// The GPU address of a weight type's grid, for `weight_grid` of `shaders/lib/types.glsl`; 0 for a type without one.
+    pub fn grid(&mut self, ty: Type) -> u64 {
+        if let Some(address) = self.grids.get(&ty) {
+            return *address;
+        }
+        let Some(bytes) = crate::graph::grids::bytes(ty) else { return 0 };
+        let address = self.params(&Params::from(bytes));
+        self.grids.insert(ty, address);
+        address
     }
 
     /// Puts parameters into the graph's parameter memory; returns their GPU address, aligned to 16 bytes.
