@@ -16,7 +16,7 @@ use crate::graph::Node;
 use ash::vk;
 use device::{Device, Found};
 use memory::{Buffers, Memory, MemoryError, Role};
-use ops::{Dispatch, Lowering, Reject};
+use ops::{Lowering, Reject};
 use pipelines::Pipelines;
 use recording::Recording;
 use std::path::Path;
@@ -88,22 +88,23 @@ impl Gpu {
     /// # Errors
     /// A node cannot be lowered, or there is no memory for its intermediate data.
     pub fn record(&self, nodes: &[Node]) -> Result<Recording, GpuError> {
-        // Lowering twice: the first time tells how much memory parameters and scratch need.
-        let first = self.lower(nodes, 0, 0)?;
-        let params = Memory::new(&self.device, Role::Tensors, first.0.params.len() as u64)?;
-        let scratch = Memory::new(&self.device, Role::Tensors, first.0.scratch_peak)?;
-        let (lowering, dispatches) = self.lower(nodes, params.gpu, scratch.gpu)?;
-        params.write(0, &lowering.params);
-        Recording::new(&self.device, &self.pipelines, &dispatches, None, vec![params, scratch], WORK_LIMIT)
+        self.record_with(|cx| nodes.iter().try_for_each(|node| ops::lower(node, cx)))
     }
 
-    fn lower(&self, nodes: &[Node], params: u64, scratch: u64) -> Result<(Lowering<'_>, Vec<Dispatch>), GpuError> {
-        let mut lowering = Lowering::new(&self.device.caps, &self.buffers, params, scratch);
-        for node in nodes {
-            ops::lower(node, &mut lowering)?;
-        }
-        let dispatches = std::mem::take(&mut lowering.dispatches);
-        Ok((lowering, dispatches))
+    /// Records the dispatches that `lower` makes; it is called twice and must do the same both times.
+    ///
+    /// # Errors
+    /// `lower` fails, or there is no memory for intermediate data.
+    pub fn record_with(&self, lower: impl Fn(&mut Lowering) -> Result<(), Reject>) -> Result<Recording, GpuError> {
+        // The first time tells how much memory parameters and scratch need.
+        let mut first = Lowering::new(&self.device.caps, &self.buffers, 0, 0);
+        lower(&mut first)?;
+        let params = Memory::new(&self.device, Role::Tensors, first.params.len() as u64)?;
+        let scratch = Memory::new(&self.device, Role::Tensors, first.scratch_peak)?;
+        let mut cx = Lowering::new(&self.device.caps, &self.buffers, params.gpu, scratch.gpu);
+        lower(&mut cx)?;
+        params.write(0, &cx.params);
+        Recording::new(&self.device, &self.pipelines, &cx.dispatches, None, vec![params, scratch], WORK_LIMIT)
     }
 
     /// Copies tensor memory to the CPU; `host` is an address inside a buffer.
