@@ -8,7 +8,7 @@ mod check;
 pub mod device;
 mod engine;
 pub mod memory;
-mod mirror;
+pub mod mirror;
 pub mod ops;
 mod pipelines;
 pub mod recording;
@@ -24,7 +24,7 @@ use device::Device;
 pub use engine::Vulkan;
 use memory::{Buffers, Memory, MemoryError, Role};
 use mirror::Mirror;
-use ops::{Dispatch, Lowering, Reject};
+use ops::{Lowering, Reject};
 use pipelines::Pipelines;
 use recording::Recording;
 use std::path::Path;
@@ -124,16 +124,32 @@ impl Gpu {
     /// # Errors
     /// A node cannot be lowered, or there is no memory for its intermediate data.
     pub fn record(&self, nodes: &[Node]) -> Result<Recording, GpuError> {
-        // Lowering twice: the first time tells how much memory parameters and scratch need.
-        let first = self.lower(nodes, 0, 0)?;
-        let params = Memory::new(&self.device, Role::Tensors, first.0.params.len() as u64)?;
-        let scratch = Memory::new(&self.device, Role::Tensors, first.0.scratch_peak)?;
-        let (lowering, dispatches) = self.lower(nodes, params.gpu, scratch.gpu)?;
-        params.write(0, &lowering.params);
         let outputs = mirror::Outputs::of(nodes, &self.buffers, &self.device)?;
+        self.record_with(outputs, |cx| ops::lower_all(nodes, cx))
+    }
+
+    /// Records the dispatches that `lower` makes, and then the copies of `outputs`. `lower` is called twice and must do the
+    /// same both times.
+    ///
+    /// # Errors
+    /// `lower` fails, or there is no memory for intermediate data.
+    pub fn record_with(
+        &self,
+        outputs: Option<mirror::Outputs>,
+        lower: impl Fn(&mut Lowering) -> Result<(), Reject>,
+    ) -> Result<Recording, GpuError> {
+        // The first time tells how much memory parameters and scratch need.
+        let mut first = Lowering::new(&self.device.caps, &self.buffers, 0, 0);
+        lower(&mut first)?;
+        let params = Memory::new(&self.device, Role::Tensors, first.params.len() as u64)?;
+        let scratch = Memory::new(&self.device, Role::Tensors, first.scratch_peak)?;
+        let mut cx = Lowering::new(&self.device.caps, &self.buffers, params.gpu, scratch.gpu);
+        lower(&mut cx)?;
+        params.write(0, &cx.params);
+        let dispatches = ops::schedule::by_level(cx.dispatches);
         let copies = outputs.as_ref().map(|o| (&o.copies[..], o.memory.buffer));
-        let mut recording =
-            Recording::new(&self.device, &self.pipelines, &dispatches, copies, vec![params, scratch], WORK_LIMIT)?;
+        let memory = vec![params, scratch];
+        let mut recording = Recording::new(&self.device, &self.pipelines, &dispatches, copies, memory, WORK_LIMIT)?;
         recording.outputs = outputs;
         Ok(recording)
     }
@@ -158,13 +174,6 @@ impl Gpu {
     /// Writes the compiled shaders to disk, if there are new ones.
     pub fn save(&self) {
         self.pipelines.save();
-    }
-
-    fn lower(&self, nodes: &[Node], params: u64, scratch: u64) -> Result<(Lowering<'_>, Vec<Dispatch>), GpuError> {
-        let mut lowering = Lowering::new(&self.device.caps, &self.buffers, params, scratch);
-        ops::lower_all(nodes, &mut lowering)?;
-        let dispatches = ops::schedule::by_level(std::mem::take(&mut lowering.dispatches));
-        Ok((lowering, dispatches))
     }
 
     /// Copies tensor memory to the CPU; `host` is an address inside a buffer.

@@ -36,6 +36,11 @@ impl Room {
         gpu().map(|gpu| Room { gpu, held: Vec::new() })
     }
 
+    /// The device.
+    pub fn gpu(&self) -> &'static Gpu {
+        self.gpu
+    }
+
     /// What the device can do.
     pub fn caps(&self) -> &super::caps::Caps {
         &self.gpu.device.caps
