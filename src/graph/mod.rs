@@ -3,6 +3,7 @@
 //! Pure room: no unsafe code, no clock, no file, no thread.
 
 pub mod grids;
+pub mod kept;
 pub mod reference;
 pub mod types;
 
@@ -109,6 +110,8 @@ pub struct Node {
     pub compute: bool,
     /// Whether the host reads the result after the graph.
     pub output: bool,
+    /// How many nodes of the host's whole graph read the result, views of it included; `None` when that is unknown.
+    pub uses: Option<u32>,
 }
 
 impl Node {
@@ -118,7 +121,7 @@ impl Node {
         for (place, tensor) in src.iter_mut().zip(sources) {
             *place = Some(*tensor);
         }
-        Node { op, sub: "", params: [0; 16], dst, src, compute: true, output: false }
+        Node { op, sub: "", params: [0; 16], dst, src, compute: true, output: false, uses: None }
     }
 
     /// A parameter that is a float.

@@ -4,6 +4,7 @@ pub mod attention;
 pub mod copies;
 pub mod elementwise;
 mod grid;
+pub mod images;
 pub mod norm;
 pub mod product;
 pub mod q8;

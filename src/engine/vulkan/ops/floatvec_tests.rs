@@ -59,7 +59,7 @@ fn filled(room: &mut Room, tensor: Tensor, seed: u64) -> (Tensor, Vec<u8>) {
 fn check(room: &mut Room, a: Tensor, b: Tensor) -> Vec<f32> {
     let ((a, a_bytes), (b, b_bytes)) = (filled(room, a, 1), filled(room, b, 2));
     let dst = room.empty(Type::F32, [a.ne[1], b.ne[1], b.ne[2], b.ne[3]]);
-    room.run(&[Node::new("MUL_MAT", dst, &[a, b])]);
+    room.run(&[Node::new("float MUL_MAT", dst, &[a, b])]);
     let (want, got) = (mul_mat((&a, &a_bytes), (&b, &b_bytes)), room.values(&dst));
     let error = nmse(&want, &got);
     assert!(error < TOLERANCE, "{} {:?} {:?} x {:?}: {error:e}", a.ty.name(), a.ne, a.nb, b.ne);
@@ -80,8 +80,7 @@ fn identity_gives_the_golden_values() {
         let identity: Vec<f32> = (0..k * k).map(|i| if i % k == i / k { 1.0 } else { 0.0 }).collect();
         let b = room.f32([k as i64, k as i64, 1, 1], &identity);
         let dst = room.empty(Type::F32, [1, k as i64, 1, 1]);
-        let node = Node::new("MUL_MAT", dst, &[a, b]);
-        room.run(&[node]);
+        room.run(&[Node::new("float MUL_MAT", dst, &[a, b])]);
         // Each sum has one term, so nothing is rounded.
         assert_eq!(room.values(&dst), want, "{name}");
     }
@@ -149,7 +148,7 @@ fn a_column_has_the_same_bits_at_every_width() {
         for n in [1, 2, 3, 4, 5, 8, 17] {
             let b = room.f32([k, n, 1, 1], &columns[..(k * n) as usize]);
             let dst = room.empty(Type::F32, [m, n, 1, 1]);
-            room.run(&[Node::new("MUL_MAT", dst, &[a, b])]);
+            room.run(&[Node::new("float MUL_MAT", dst, &[a, b])]);
             let got = room.values(&dst);
             let common = alone.len().min(got.len());
             assert!(got[..common] == alone[..common], "{} at {n}", ty.name());
@@ -170,7 +169,7 @@ fn ids_choose_the_matrix() {
         let mut ids = room.i32([experts, tokens, 1, 1], &table);
         ids.ne[0] = used;
         let dst = room.empty(Type::F32, [m, used, tokens, 1]);
-        room.run(&[Node::new("MUL_MAT_ID", dst, &[a, b, ids])]);
+        room.run(&[Node::new("float MUL_MAT_ID", dst, &[a, b, ids])]);
         let expert = |u: i64, t: i64| table[(t * experts + u) as usize];
         let want = mul_mat_id((&a, &a_bytes), (&b, &b_bytes), used, expert);
         let error = nmse(&want, &room.values(&dst));
@@ -185,7 +184,7 @@ fn an_expert_that_is_not_there_has_no_values() {
     let b = room.f32([8, 1, 3, 1], &noise(8, 24));
     let ids = room.i32([1, 3, 1, 1], &[1, -1, 2]);
     let dst = room.empty(Type::F32, [2, 1, 3, 1]);
-    room.run(&[Node::new("MUL_MAT_ID", dst, &[a, b, ids])]);
+    room.run(&[Node::new("float MUL_MAT_ID", dst, &[a, b, ids])]);
     let got: Vec<bool> = room.values(&dst).iter().map(|v| v.is_nan()).collect();
     assert_eq!(got, [false, false, true, true, true, true]);
 }

@@ -9,14 +9,23 @@ pub mod dispatch;
 mod elementwise;
 mod experts;
 mod floatvec;
+mod fuse;
+mod images;
+mod loops;
 mod matmul;
+mod matmul_matrix;
+mod matmul_tile;
 pub mod matvec;
 mod norm;
+mod places;
 mod product;
 pub mod quantize;
 mod reduce;
 mod rope;
+mod rows;
+pub mod schedule;
 mod softmax;
+mod sort;
 
 pub use dispatch::{Dispatch, Params, Push, Span};
 
@@ -236,12 +245,26 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
         "SOFT_MAX" => softmax::lower(node, cx),
         "FLASH_ATTN_EXT" => attention::lower(node, cx),
         "MUL_MAT" | "MUL_MAT_ID" => product::lower(node, cx),
+        // Tests of float products must not depend on when `product` prefers others.
+        #[cfg(test)]
+        op if op.starts_with("float ") => floatvec::lower(&Node { op: &op[6..], ..*node }, cx),
         _ => elementwise::lower(node, cx),
     };
     if result.is_err() {
         cx.dispatches.truncate(before);
     }
     result
+}
+
+/// Lowers a run of nodes: those that belong together in one dispatch where there is a shader for it.
+///
+/// # Errors
+/// The first node that the GPU does not compute.
+pub fn lower_all(nodes: &[Node], cx: &mut Lowering) -> Result<(), Reject> {
+    for item in fuse::items(nodes, cx.caps) {
+        fuse::lower(&item, nodes, cx)?;
+    }
+    Ok(())
 }
 
 /// The types of a node's sources and result, for messages.

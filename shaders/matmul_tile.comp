@@ -1,0 +1,140 @@
+// MUL_MAT of many columns without cooperative matrices: one invocation for each row of weights, with COLUMNS sums in
+// registers. The invocations of a subgroup load different activations and pass them round by broadcasts, so that a load
+// serves many products: on a software device a load costs as much as a dozen additions.
+// Integer dot products over int8 activations (lib/q8.glsl):
+// variant matmul_dot_q4_0 BLOCK_OF_q4_0
+// variant matmul_dot_q4_1 BLOCK_OF_q4_1
+// variant matmul_dot_q5_0 BLOCK_OF_q5_0
+// variant matmul_dot_q5_1 BLOCK_OF_q5_1
+// variant matmul_dot_q8_0 BLOCK_OF_q8_0
+// variant matmul_dot_q4_K BLOCK_OF_q4_K
+// variant matmul_dot_q5_K BLOCK_OF_q5_K
+// variant matmul_dot_q6_K BLOCK_OF_q6_K
+// Floats:
+// variant matmul_float_f16 WEIGHT=f16
+// variant matmul_float_q4_0 WEIGHT=q4_0
+// variant matmul_float_q4_1 WEIGHT=q4_1
+// variant matmul_float_q5_0 WEIGHT=q5_0
+// variant matmul_float_q5_1 WEIGHT=q5_1
+// variant matmul_float_q8_0 WEIGHT=q8_0
+// variant matmul_float_q2_K WEIGHT=q2_K
+// variant matmul_float_q3_K WEIGHT=q3_K
+// variant matmul_float_q4_K WEIGHT=q4_K
+// variant matmul_float_q5_K WEIGHT=q5_K
+// variant matmul_float_q6_K WEIGHT=q6_K
+// variant matmul_float_iq4_nl WEIGHT=iq4_nl
+// variant matmul_float_iq4_xs WEIGHT=iq4_xs
+// variant matmul_float_mxfp4 WEIGHT=mxfp4
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#ifndef WEIGHT
+#extension GL_EXT_integer_dot_product : require
+#endif
+#include "memory.glsl"
+#ifdef WEIGHT
+#include "types.glsl"
+#else
+#include "matmul_blocks.glsl"
+#endif
+
+layout(local_size_x_id = 0) in;
+// Invocations of a subgroup: a multiple of 8.
+layout(constant_id = 1) const uint SUBGROUP = 8;
+// A multiple of SUBGROUP.
+layout(constant_id = 2) const uint COLUMNS = 32;
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t a;
+    uint64_t b;
+    uint64_t d;
+    uint     m, n, k;
+    uint     row;         // bytes from a row of weights to the next
+    uint     a2, a3;      // ... and in the dimensions above
+    uint     b1, b2, b3;  // bytes between columns of activations, and in the dimensions above
+    uint     d1, d2, d3;  // bytes between results
+    uint     ne2;         // batches in dimension 2 of the result
+    uint     r2, r3;      // of which so many share their weights
+};
+
+// Columns of which a subgroup loads 32 activations at once.
+const uint TOGETHER = SUBGROUP / 8;
+
+void main() {
+    const uint lane = gl_SubgroupInvocationID;
+    const uint i2   = gl_WorkGroupID.z % ne2;
+    const uint i3   = gl_WorkGroupID.z / ne2;
+    const uint n0   = gl_WorkGroupID.x * COLUMNS;
+    const uint m0   = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_SubgroupID * SUBGROUP + lane;
+    // Rows and columns beyond the last repeat it, so that every invocation takes part in the broadcasts.
+    const uint64_t weights = a + uint64_t(i2 / r2) * a2 + uint64_t(i3 / r3) * a3 + uint64_t(min(m0, m - 1)) * row;
+    const uint64_t inputs  = b + uint64_t(i2) * b2 + uint64_t(i3) * b3;
+
+    float sums[COLUMNS];
+    [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+        sums[c] = 0.0;
+    }
+    for (uint index = 0; index * 32 < k; index++) {
+#ifdef WEIGHT
+        vec4 w[8];
+        [[unroll]] for (uint i = 0; i < 8; i++) {
+            const uint at = index * 32 + i * 4;
+            w[i] = vec4(0);
+            if (at + 4 <= k) {
+                w[i] = OF(dequant4, WEIGHT)(weights, at);
+            } else {
+                for (uint j = 0; at + j < k; j++) {
+                    w[i][j] = OF(dequant, WEIGHT)(weights, at + j);
+                }
+            }
+        }
+        [[unroll]] for (uint c = 0; c < COLUMNS; c += TOGETHER) {
+            const uint     at   = index * 32 + lane % 8 * 4;
+            const uint64_t from = inputs + uint64_t(min(n0 + c + lane / 8, n - 1)) * b1 + at * 4;
+            vec4           x    = vec4(0);
+            for (uint j = 0; j < 4 && at + j < k; j++) {
+                x[j] = load_f32(from + j * 4);
+            }
+            [[unroll]] for (uint j = 0; j < TOGETHER; j++) {
+                [[unroll]] for (uint i = 0; i < 8; i++) {
+                    sums[c + j] += dot(w[i], subgroupBroadcast(x, j * 8 + i));
+                }
+            }
+        }
+#else
+        const Block block = block_load(weights, index);
+        vec2        scale[COLUMNS / SUBGROUP];
+        [[unroll]] for (uint c = 0; c < COLUMNS / SUBGROUP; c++) {
+            const uint64_t column = inputs + uint64_t(min(n0 + c * SUBGROUP + lane, n - 1)) * b1;
+            scale[c] = uintBitsToFloat(load_u32x2(column + k + index * 8));
+        }
+        [[unroll]] for (uint c = 0; c < COLUMNS; c += TOGETHER) {
+            const uint64_t column = inputs + uint64_t(min(n0 + c + lane / 8, n - 1)) * b1;
+            const uint     x      = load_u32(column + index * 32 + lane % 8 * 4);
+            [[unroll]] for (uint j = 0; j < TOGETHER; j++) {
+                ivec2 dots = ivec2(0);
+                [[unroll]] for (uint i = 0; i < 8; i++) {
+                    dots[i / 4] += dotPacked4x8EXT(int(block.q[i]), int(subgroupBroadcast(x, j * 8 + i)));
+                }
+#ifdef BLOCK_OF_q6_K
+                const float product = dot(block.scale, vec2(dots));
+#else
+                const float product = block.scale.x * float(dots.x + dots.y);
+#endif
+                const vec2 s = subgroupBroadcast(scale[(c + j) / SUBGROUP], (c + j) % SUBGROUP);
+                sums[c + j] += product * s.x + block.offset * s.y;
+            }
+        }
+#endif
+    }
+    if (m0 >= m) {
+        return;
+    }
+    const uint64_t result = d + uint64_t(i2) * d2 + uint64_t(i3) * d3 + uint64_t(m0) * 4;
+    [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+        if (n0 + c < n) {
+            store_f32(result + uint64_t(n0 + c) * d1, sums[c]);
+        }
+    }
+}
