@@ -2,12 +2,12 @@
 //! replayed, per width; then shapes by geometries, and types. `matvec-bench [--layers N] [--seconds N]`.
 
 use ggml_tri::config::Gpu as Wish;
-use ggml_tri::engine::vulkan::device::{choose, survey};
 use ggml_tri::engine::vulkan::memory::Memory;
 use ggml_tri::engine::vulkan::ops::matvec::{Geometry, MatvecParts, lower_parts};
 use ggml_tri::engine::vulkan::ops::quantize::{FORM, Q8};
 use ggml_tri::engine::vulkan::ops::{Lowering, Reject};
 use ggml_tri::engine::vulkan::recording::Recording;
+use ggml_tri::engine::vulkan::survey::{choose, survey};
 use ggml_tri::engine::vulkan::{Gpu, GpuError};
 use ggml_tri::graph::{Tensor, Type};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn main() -> Result<()> {
     }
     let found = survey()?;
     let found = choose(&found, Wish::Auto).or_else(|_| choose(&found, Wish::Lavapipe))?;
-    let bench = Bench::new(Gpu::open(found, None)?, layers as usize, seconds)?;
+    let bench = Bench::new(Gpu::open(found, None, None)?, layers as usize, seconds)?;
     bench.chain()?;
     bench.sweep()?;
     bench.types()

@@ -56,7 +56,8 @@ fn check(what: &str, got: f32, (want, size): (f64, f64)) {
 
 /// Runs products of these parts.
 fn run(room: &Room, parts: &[MatvecParts]) {
-    room.gpu().record_with(None, |cx| parts.iter().try_for_each(|p| lower_parts(p, cx))).unwrap().run().unwrap();
+    let recording = room.gpu().record_with(None, |cx| parts.iter().try_for_each(|p| lower_parts(p, cx))).unwrap();
+    room.gpu().run(&recording).unwrap();
 }
 
 fn plain(w: Tensor, x: Tensor, dst: Tensor) -> MatvecParts {
