@@ -82,7 +82,7 @@ fn logical(t: &Tensor, bytes: &[u8]) -> Vec<f32> {
 
 fn mask_value(i: usize, j: usize, n: usize, n_kv: usize) -> u16 {
     // -inf, 0, or -1, -2, .. -4 as halves.
-    let hidden = j > n_kv - n + i || (j * 7 + i * 3) % 11 == 0;
+    let hidden = j > n_kv - n + i || (j * 7 + i * 3).is_multiple_of(11);
     if hidden { 0xfc00 } else { [0, 0, 0xbc00, 0xc000, 0xc200, 0xc400][(i + j) % 6] }
 }
 
@@ -268,6 +268,25 @@ fn long_prompts_are_cut_and_every_query_is_computed_once() {
     assert!(cx.dispatches.iter().all(|d| d.work <= MAX_WORK && d.writes[0].len <= node.dst.span().max(MAX_SCRATCH)));
     let rows: u64 = cx.dispatches.iter().filter(|d| d.shader == "attention_join").map(|d| u64::from(d.groups[0])).sum();
     assert_eq!(rows, 512 * 32 * 2);
+}
+
+#[test]
+fn matrices_take_prompts_of_halves_and_blocks_where_the_device_has_them() {
+    let caps = Caps { subgroup: 32, matrix_f16: Some(MatrixShape { m: 16, n: 16, k: 16 }), ..Caps::for_tests() };
+    let first = |caps: &Caps, n: i64, head: i64, ty: Type| {
+        let (q, k) = (Tensor::new(Type::F32, [head, n, 32, 1]), Tensor::new(ty, [head, 512, 8, 1]));
+        let mut cx = Lowering::question(caps);
+        lower(&Node::new(OP, Tensor::new(Type::F32, [head, 32, n, 1]), &[q, k, k]), &mut cx).unwrap();
+        cx.dispatches.swap_remove(0)
+    };
+    let tile = first(&caps, 100, 128, Type::F16);
+    // 400 rows of a KV head in groups of 64; tiles of 32 positions.
+    assert_eq!((tile.shader, tile.groups, tile.spec[4]), ("attention_tile", [7, 1, 8], 32));
+    assert_eq!(first(&caps, 17, 256, Type::Q8_0).spec[4], 16, "more would not fit into shared memory");
+    for (n, head, ty) in [(16, 128, Type::F16), (17, 512, Type::F16), (17, 128, Type::F32)] {
+        assert_eq!(first(&caps, n, head, ty).shader, "attention_piece", "{n} {head} {ty:?}");
+    }
+    assert_eq!(first(&Caps::for_tests(), 17, 128, Type::F16).shader, "attention_piece");
 }
 
 #[test]
