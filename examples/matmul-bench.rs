@@ -219,7 +219,7 @@ fn measure(gpu: &Gpu) -> Outcome<()> {
 fn main() -> Outcome<ExitCode> {
     let found = survey()?;
     let device = choose(&found, Wish::Auto).or_else(|_| choose(&found, Wish::Lavapipe))?;
-    let gpu = Gpu::open(device, None, None)?;
+    let gpu = Gpu::open(device, None, Default::default())?;
     println!("{}, {}", gpu.device.caps.name, gpu.device.caps.driver);
     println!("{:?}", gpu.device.caps);
     let right = check(&gpu)?;
