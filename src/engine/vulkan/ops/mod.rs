@@ -184,6 +184,12 @@ impl<'a> Lowering<'a> {
         self.params_base + at as u64
     }
 
+    /// `n` counters of 32 bits that are 0 when the recording is made; returns the GPU address of the first. Whoever counts
+    /// sets them back to 0, since a recording runs again and again, and no two dispatches share one: it is in no span.
+    pub fn counters(&mut self, n: u64) -> u64 {
+        self.params(&Params::from(vec![0; 4 * n as usize]))
+    }
+
     /// Scratch memory, aligned to 256 bytes. It stays valid until the ring comes round; use it in the next dispatches.
     pub fn scratch(&mut self, bytes: u64) -> Span {
         let bytes = bytes.next_multiple_of(256);
