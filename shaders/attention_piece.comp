@@ -117,7 +117,10 @@ void main() {
     }
     barrier();
 
-    for (; at < end; at += WG) {
+    // All subgroups make the same rounds, even if there is nothing for them in one: llvmpipe (Mesa 22) loses invocations
+    // where subgroups leave a loop at different times.
+    const uint rounds = (end - begin + WG - 1) / WG;
+    for (uint round = 0; round < rounds; round++, at += WG) {
         // What the mask adds to the position of this invocation.
         const uint pos = at + gl_SubgroupInvocationID;
         float w[ROWS];
@@ -213,10 +216,10 @@ void main() {
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         barrier();
         float best = NONE, all = 0;
-        for (uint i = 0; i < NSG; i++) {
+        [[unroll]] for (uint i = 0; i < NSG; i++) {
             best = max(best, stats[i * ROWS + r].x);
         }
-        for (uint i = 0; i < NSG; i++) {
+        [[unroll]] for (uint i = 0; i < NSG; i++) {
             all = fma(stats[i * ROWS + r].y, weight(stats[i * ROWS + r].x, best), all);
         }
         const float share = weight(top[r], best);
@@ -230,15 +233,18 @@ void main() {
         barrier();
         const uint row = first + r;
         if (row < total) {
-            for (uint d = tid; d < VECTORS; d += WG) {
-                vec4 x = sums[d];
-                for (uint i = 1; i < NSG * SPLIT; i++) {
-                    x += sums[i * VECTORS + d];
-                }
-                if (ONE) {
-                    finish(out_to, row, true, d, vec2(best, all), x);
-                } else {
-                    meet_store(record(row, gl_WorkGroupID.y) + 16 + 16 * d, x);
+            [[unroll]] for (uint turn = 0; turn < (VECTORS + WG - 1) / WG; turn++) {
+                const uint d = turn * WG + tid;
+                if (d < VECTORS) {
+                    vec4 x = sums[d];
+                    [[unroll]] for (uint i = 1; i < NSG * SPLIT; i++) {
+                        x += sums[i * VECTORS + d];
+                    }
+                    if (ONE) {
+                        finish(out_to, row, true, d, vec2(best, all), x);
+                    } else {
+                        meet_store(record(row, gl_WorkGroupID.y) + 16 + 16 * d, x);
+                    }
                 }
             }
             if (!ONE && tid == 0) {

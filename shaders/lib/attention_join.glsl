@@ -48,6 +48,27 @@ void finish(End end, uint row, bool live, uint d, vec2 stats, vec4 x) {
     }
 }
 
+// The weights of a row's pieces, and the maximum and the sum of all; for one subgroup.
+void weigh(uint r, uint row, uint pieces) {
+    vec2  stats[MAX_PIECES / SUBGROUP];
+    float top = NONE, sum = 0;
+    [[unroll]] for (uint j = 0; j < MAX_PIECES / SUBGROUP; j++) {
+        const uint i = j * SUBGROUP + gl_SubgroupInvocationID;
+        stats[j] = i < pieces ? meet_load(record(row, i)).xy : vec2(NONE, 0);
+        top = max(top, stats[j].x);
+    }
+    top = subgroupMax(top);
+    [[unroll]] for (uint j = 0; j < MAX_PIECES / SUBGROUP; j++) {
+        const float w = weight(stats[j].x, top);
+        join_weights[r * MAX_PIECES + j * SUBGROUP + gl_SubgroupInvocationID] = w;
+        sum = fma(w, stats[j].y, sum);
+    }
+    sum = subgroupAdd(sum);
+    if (gl_SubgroupInvocationID == 0) {
+        join_stats[r] = vec2(top, sum);
+    }
+}
+
 // Puts the pieces of the workgroup's rows together, unless another workgroup of these rows still computes.
 void join(End end, uint tid, uint first, uint total) {
     const uint group = gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x, pieces = gl_NumWorkGroups.y;
@@ -61,44 +82,30 @@ void join(End end, uint tid, uint first, uint total) {
         const uint64_t from = record(min(first + some / VECTORS, total - 1), min(i, pieces - 1));
         part[i] = meet_load(from + 16 + 16 * (some % VECTORS));
     }
-    for (uint r = gl_SubgroupID; r < ROWS; r += NSG) {
-        const uint row = min(first + r, total - 1);
-        vec2  stats[MAX_PIECES / SUBGROUP];
-        float top = NONE, sum = 0;
-        [[unroll]] for (uint j = 0; j < MAX_PIECES / SUBGROUP; j++) {
-            const uint i = j * SUBGROUP + gl_SubgroupInvocationID;
-            stats[j] = i < pieces ? meet_load(record(row, i)).xy : vec2(NONE, 0);
-        }
-        [[unroll]] for (uint j = 0; j < MAX_PIECES / SUBGROUP; j++) {
-            top = max(top, stats[j].x);
-        }
-        top = subgroupMax(top);
-        [[unroll]] for (uint j = 0; j < MAX_PIECES / SUBGROUP; j++) {
-            const float w = weight(stats[j].x, top);
-            join_weights[r * MAX_PIECES + j * SUBGROUP + gl_SubgroupInvocationID] = w;
-            sum = fma(w, stats[j].y, sum);
-        }
-        sum = subgroupAdd(sum);
-        if (gl_SubgroupInvocationID == 0) {
-            join_stats[r] = vec2(top, sum);
+    [[unroll]] for (uint turn = 0; turn < (ROWS + NSG - 1) / NSG; turn++) {
+        const uint r = turn * NSG + gl_SubgroupID;
+        if (r < ROWS) {
+            weigh(r, min(first + r, total - 1), pieces);
         }
     }
     barrier();
-    for (uint item = tid; item < ROWS * VECTORS; item += WG) {
-        const uint r = item / VECTORS, d = item % VECTORS, row = min(first + r, total - 1);
+    [[unroll]] for (uint turn = 0; turn < (ROWS * VECTORS + WG - 1) / WG; turn++) {
+        const uint item = turn * WG + tid, r = item / VECTORS, d = item % VECTORS, row = min(first + r, total - 1);
         vec4 x = vec4(0);
         for (uint at = 0; at < pieces; at += BATCH) {
-            if (item != tid || at != 0) {
+            if (turn != 0 || at != 0) {
                 [[unroll]] for (uint i = 0; i < BATCH; i++) {
                     part[i] = meet_load(record(row, min(at + i, pieces - 1)) + 16 + 16 * d);
                 }
             }
             [[unroll]] for (uint i = 0; i < BATCH; i++) {
                 if (at + i < pieces) {
-                    x = fma(vec4(join_weights[r * MAX_PIECES + at + i]), part[i], x);
+                    x = fma(vec4(join_weights[min(r, ROWS - 1) * MAX_PIECES + at + i]), part[i], x);
                 }
             }
         }
-        finish(end, row, first + r < total, d, join_stats[r], x);
+        if (r < ROWS) {
+            finish(end, row, first + r < total, d, join_stats[r], x);
+        }
     }
 }
