@@ -40,7 +40,7 @@ uvec4 early_values[TURNS];
 
 shared vec4 query[ROWS * DK / 4];
 shared vec2 stats[NSG * ROWS];  // maximum and sum of each subgroup's rows
-shared vec4 sums[NSG * SPLIT * DV / 4];
+shared vec4 sums[ROWS * NSG * DV / 4];
 
 // Row of K, the e-th of those that this invocation has a share in, of the positions from `at`.
 uint64_t key_at(uint at, uint e) {
@@ -93,7 +93,7 @@ void main() {
     const uint first = gl_WorkGroupID.x * ROWS;
     const uint begin = gl_WorkGroupID.y * p.step;
     const uint end   = min(begin + p.step, p.n_kv);
-    const uint chunk = gl_SubgroupInvocationID % WIDE, split = gl_SubgroupInvocationID / WIDE;
+    const uint chunk = gl_SubgroupInvocationID % WIDE;
 
     uint at = begin + gl_SubgroupID * SUBGROUP;
     if (!SKIP) {
@@ -207,48 +207,48 @@ void main() {
         }
     }
 
-    // Each row: the subgroups' sums with a common maximum, and added up in their order.
+    // Each subgroup adds up over the positions that it read at the same time.
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         if (gl_SubgroupInvocationID == 0) {
-            stats[gl_SubgroupID * ROWS + r] = vec2(top[r], sum[r]);
+            stats[r * NSG + gl_SubgroupID] = vec2(top[r], sum[r]);
+        }
+        [[unroll]] for (uint j = 0; j < SHARES; j++) {
+            vec4 lo = vec4(0), hi = vec4(0);
+            [[unroll]] for (uint i = 0; i < SPLIT; i++) {
+                lo += subgroupShuffle(acc[(r * SHARES + j) * 2], chunk + i * WIDE);
+                hi += subgroupShuffle(acc[(r * SHARES + j) * 2 + 1], chunk + i * WIDE);
+            }
+            const uint to = (r * NSG + gl_SubgroupID) * VECTORS + (chunk + j * SUBGROUP) * 2;
+            if (gl_SubgroupInvocationID < WIDE - j * SUBGROUP) {
+                sums[to]     = lo;
+                sums[to + 1] = hi;
+            }
         }
     }
-    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        barrier();
+    barrier();
+    // The subgroups' sums with a common maximum, in their order; all rows at once.
+    for (uint turn = 0; turn < (ROWS * VECTORS + WG - 1) / WG; turn++) {
+        const uint item = turn * WG + tid;
+        const uint r = min(item / VECTORS, ROWS - 1), d = item % VECTORS, row = first + r;
         float best = NONE, all = 0;
+        vec4  x = vec4(0);
         [[unroll]] for (uint i = 0; i < NSG; i++) {
-            best = max(best, stats[i * ROWS + r].x);
+            best = max(best, stats[r * NSG + i].x);
         }
         [[unroll]] for (uint i = 0; i < NSG; i++) {
-            all = fma(stats[i * ROWS + r].y, weight(stats[i * ROWS + r].x, best), all);
+            const vec2  s     = stats[r * NSG + i];
+            const float share = weight(s.x, best);
+            all = fma(s.y, share, all);
+            x   = fma(vec4(share), sums[(r * NSG + i) * VECTORS + d], x);
         }
-        const float share = weight(top[r], best);
-        [[unroll]] for (uint j = 0; j < SHARES; j++) {
-            const uint to = ((gl_SubgroupID * SPLIT + split) * WIDE + chunk + j * SUBGROUP) * 2;
-            if (split < SPLIT && chunk + j * SUBGROUP < WIDE) {
-                sums[to]     = acc[(r * SHARES + j) * 2] * share;
-                sums[to + 1] = acc[(r * SHARES + j) * 2 + 1] * share;
-            }
-        }
-        barrier();
-        const uint row = first + r;
-        if (row < total) {
-            [[unroll]] for (uint turn = 0; turn < (VECTORS + WG - 1) / WG; turn++) {
-                const uint d = turn * WG + tid;
-                if (d < VECTORS) {
-                    vec4 x = sums[d];
-                    [[unroll]] for (uint i = 1; i < NSG * SPLIT; i++) {
-                        x += sums[i * VECTORS + d];
-                    }
-                    if (ONE) {
-                        finish(out_to, row, true, d, vec2(best, all), x);
-                    } else {
-                        meet_store(record(row, gl_WorkGroupID.y) + 16 + 16 * d, x);
-                    }
+        if (item < ROWS * VECTORS) {
+            if (ONE) {
+                finish(out_to, min(row, total - 1), row < total, d, vec2(best, all), x);
+            } else if (row < total) {
+                meet_store(record(row, gl_WorkGroupID.y) + 16 + 16 * d, x);
+                if (d == 0) {
+                    meet_store(record(row, gl_WorkGroupID.y), vec4(best, all, 0, 0));
                 }
-            }
-            if (!ONE && tid == 0) {
-                meet_store(record(row, gl_WorkGroupID.y), vec4(best, all, 0, 0));
             }
         }
     }

@@ -8,7 +8,7 @@ const bool ONE  = (FLAGS & 32) != 0;  // one piece is the whole KV length
 const bool INT8 = (FLAGS & 64) != 0;  // then DV is a multiple of 32
 
 const uint MAX_PIECES = 128;
-const uint BATCH      = 8;  // pieces that are loaded together
+const uint BATCH      = 16; // pieces that are loaded together
 const uint VECTORS    = DV / 4;
 
 // Where the result goes; mirrors `end_of` of `ops/attention.rs`.
@@ -82,14 +82,14 @@ void join(End end, uint tid, uint first, uint total) {
         const uint64_t from = record(min(first + some / VECTORS, total - 1), min(i, pieces - 1));
         part[i] = meet_load(from + 16 + 16 * (some % VECTORS));
     }
-    [[unroll]] for (uint turn = 0; turn < (ROWS + NSG - 1) / NSG; turn++) {
+    for (uint turn = 0; turn < (ROWS + NSG - 1) / NSG; turn++) {
         const uint r = turn * NSG + gl_SubgroupID;
         if (r < ROWS) {
             weigh(r, min(first + r, total - 1), pieces);
         }
     }
     barrier();
-    [[unroll]] for (uint turn = 0; turn < (ROWS * VECTORS + WG - 1) / WG; turn++) {
+    for (uint turn = 0; turn < (ROWS * VECTORS + WG - 1) / WG; turn++) {
         const uint item = turn * WG + tid, r = item / VECTORS, d = item % VECTORS, row = min(first + r, total - 1);
         vec4 x = vec4(0);
         for (uint at = 0; at < pieces; at += BATCH) {

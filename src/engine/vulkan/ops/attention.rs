@@ -27,7 +27,7 @@ const WHOLE: u64 = 1 << 16;
 /// The most rows (queries x heads that share a KV head) of a piece's workgroup: more would not fit into registers.
 const MAX_ROWS: u64 = 8;
 /// Rows share a workgroup, and so the reads of K and V, only beyond this many invocations: fewer leave a GPU idle.
-const BUSY: u64 = 1 << 14;
+const BUSY: u64 = 1 << 15;
 /// The most pieces that are joined; `MAX_PIECES` of `lib/attention_join.glsl`.
 const MAX_PIECES: u64 = 128;
 /// The most queries of a speculative step, which must have the bits of single ones.
@@ -108,7 +108,7 @@ struct Plan {
 
 impl Plan {
     fn of(a: &Attention, caps: &Caps) -> Plan {
-        // A workgroup's sums over V share 8 KiB of memory.
+        // A row's sums over V, one for each subgroup, share 8 KiB of memory.
         let subgroup = u64::from(caps.subgroup);
         let most = (subgroup << (2048 / a.dv).ilog2()).min(u64::from(caps.invocations));
         let size = |wanted: u64| wanted.min(most).max(subgroup);
@@ -118,7 +118,7 @@ impl Plan {
         }
         // Few enough pieces that joining them is cheap, and enough that they fill the device when the model has few KV
         // heads. Powers of two, so that the cut, and with it the bits, seldom change while a context grows.
-        let most = (256 / a.kv_heads.next_power_of_two()).clamp(16, MAX_PIECES);
+        let most = (512 / a.kv_heads.next_power_of_two()).clamp(16, MAX_PIECES);
         let step = a.n_kv.div_ceil(most).next_power_of_two().max(u64::from(WORKGROUP));
         Plan { workgroup: size(u64::from(WORKGROUP)) as u32, step, pieces: a.n_kv.div_ceil(step) }
     }
@@ -201,9 +201,10 @@ fn spec_of(a: &Attention, cut: &Cut, subgroup: u32, size: u64, flags: u32) -> Ve
 /// Rows of a workgroup of the pieces.
 fn rows_of(a: &Attention, cut: &Cut, subgroup: u32) -> u64 {
     let rows = a.heads / a.kv_heads * cut.n;
-    // Each invocation has sums of every row, and Q takes at most 16 KiB of shared memory.
+    // Each invocation has sums of every row; the rows of Q take at most 8 KiB of shared memory, and the subgroups' sums 16.
     let shares = (a.dv / 8).div_ceil(u64::from(subgroup));
-    let most = MAX_ROWS.min(MAX_ROWS / shares).min(4096 / a.dk).max(1);
+    let subgroups = u64::from(cut.plan.workgroup / subgroup);
+    let most = MAX_ROWS.min(MAX_ROWS / shares).min(2048 / a.dk).min(4096 / (subgroups * a.dv)).max(1);
     let invocations = u64::from(cut.plan.workgroup) * cut.plan.pieces * a.kv_heads * cut.sequences;
     let groups = (BUSY / invocations).clamp(1, rows).max(rows.div_ceil(most));
     // Equal shares: 12 rows are 6 and 6, not 8 and 4.
@@ -222,7 +223,7 @@ fn pieces_of(a: &Attention, cut: &Cut, columns: Option<Span>, work: f64, cx: &mu
     let end = cx.params(&end);
     let flag = |on: bool, bit: u32| if on { bit } else { 0 };
     // Looking for hidden positions pays off where they are many: in prompts, and in long pieces.
-    let skip = a.mask.is_some() && (cut.n > FEW || plan.pieces > 1 && plan.step > 2 * u64::from(WORKGROUP));
+    let skip = a.mask.is_some() && (cut.n > FEW || plan.pieces > 1 && plan.step > 4 * u64::from(WORKGROUP));
     let flags = flag(skip, 8) | flag(cut.parts.is_none(), 32) | flag(columns.is_some(), 64);
     Dispatch {
         shader: "attention_piece",
