@@ -22,7 +22,7 @@ fn main() {
     shaders::compile(&out);
     cc::Build::new()
         .files(
-            ["host", "cpu", "flatten", "layouts", "exchange", "plain", "repacked", "device"]
+            ["host", "cpu", "flatten", "layouts", "exchange", "plain", "repacked", "gpu", "device"]
                 .map(|name| format!("ggml-shim/{name}.c")),
         )
         .includes([out, PathBuf::from("ggml-shim")])

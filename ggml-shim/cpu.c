@@ -99,13 +99,16 @@ static int status(enum ggml_status s) {
     }
 }
 
-int tri_cpu_compute(void * cpu, void * graph, int convert) {
-    ggml_backend_t         backend = cpu;
-    struct tri_exchanges * x       = tri_exchange(graph, convert);
+int tri_cpu_compute(void * cpu, void * graph, int32_t first, int32_t count, int convert) {
+    ggml_backend_t     backend = cpu;
+    struct ggml_cgraph part    = *(struct ggml_cgraph *) graph;
+    part.nodes += first;
+    part.n_nodes = count;
+    struct tri_exchanges * x = tri_exchange(&part, convert);
     if (!x) {
         return TRI_NO_MEMORY;
     }
-    const enum ggml_status result = backend->iface.graph_compute(backend, graph);
+    const enum ggml_status result = backend->iface.graph_compute(backend, &part);
     tri_exchange_back(x);
     return status(result);
 }

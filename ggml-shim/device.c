@@ -6,8 +6,12 @@
 
 // Stream.
 
+static const struct tri_device_facts * facts_of(ggml_backend_dev_t dev) {
+    return &((struct tri_device *) dev)->facts;  // `ggml` is the first field
+}
+
 static const char * stream_name(ggml_backend_t backend) {
-    return "TRI0";
+    return facts_of(backend->device)->name;
 }
 
 static void stream_free(ggml_backend_t backend) {
@@ -35,19 +39,24 @@ static void stream_abort(ggml_backend_t backend, ggml_abort_callback callback, v
 
 // Device.
 
-static struct ggml_backend_device device;
+struct tri_device tri_devices[TRI_MAX_DEVICES];
+int32_t           tri_n_devices;
+
+static int32_t number_of(ggml_backend_dev_t dev) {
+    return (int32_t) ((struct tri_device *) dev - tri_devices);
+}
 
 static const char * device_name(ggml_backend_dev_t dev) {
-    return "TRI0";
+    return facts_of(dev)->name;
 }
 
 static const char * device_description(ggml_backend_dev_t dev) {
-    return tri_cpu_description();
+    return facts_of(dev)->description;
 }
 
 static void device_memory(ggml_backend_dev_t dev, size_t * free_bytes, size_t * total_bytes) {
     uint64_t available = 0, total = 0;
-    rust.memory(&available, &total);
+    rust.memory(number_of(dev), &available, &total);
     *free_bytes  = available;
     *total_bytes = total;
 }
@@ -60,9 +69,11 @@ static void device_props(ggml_backend_dev_t dev, struct ggml_backend_dev_props *
     props->name        = device_name(dev);
     props->description = device_description(dev);
     props->type        = device_type(dev);
-    props->device_id   = NULL;  // the PCI id of the GPU, once there is an engine for it
+    props->device_id   = facts_of(dev)->id;
     device_memory(dev, &props->memory_free, &props->memory_total);
-    props->caps = (struct ggml_backend_dev_caps){ .buffer_from_host_ptr = true, .mmap_support = true };
+    // A GPU's driver does not take pages of a mapped file, so weights are read into its memory.
+    const bool mapped = !facts_of(dev)->gpu;
+    props->caps       = (struct ggml_backend_dev_caps){ .buffer_from_host_ptr = mapped, .mmap_support = mapped };
 }
 
 static ggml_backend_t device_stream(ggml_backend_dev_t dev, const char * params) {
@@ -70,7 +81,7 @@ static ggml_backend_t device_stream(ggml_backend_dev_t dev, const char * params)
     static const struct ggml_backend_i table = { .get_name = stream_name, .free = stream_free, .graph_compute = stream_compute };
 
     ggml_backend_t backend = calloc(1, sizeof(*backend));
-    void *         context = backend ? rust.stream_new() : NULL;
+    void *         context = backend ? rust.stream_new(number_of(dev)) : NULL;
     if (!context) {
         free(backend);
         return NULL;
@@ -80,7 +91,7 @@ static ggml_backend_t device_stream(ggml_backend_dev_t dev, const char * params)
 }
 
 static ggml_backend_buffer_type_t device_buffer_type(ggml_backend_dev_t dev) {
-    return &tri_plain_type;
+    return facts_of(dev)->gpu ? &tri_gpu_types[number_of(dev)] : &tri_plain_type;
 }
 
 static ggml_backend_buffer_t device_buffer_from_host_ptr(ggml_backend_dev_t dev, void * ptr, size_t size, size_t max_tensor_size) {
@@ -95,7 +106,7 @@ static int32_t wanted_layout(const struct ggml_tensor * op) {
     }
     for (int32_t i = 0; i < tri_cpu.n_layouts; i++) {
         if (tri_cpu_supports(op, i)) {
-            return rust.hold_repacked(tri_host.ggml_type_name(op->src[0]->type), tri_cpu_layout_name(i)) ? i : -1;
+            return rust.hold_repacked(tri_host.ggml_type_name(op->src[0]->type)) ? i : -1;
         }
     }
     return -1;
@@ -104,10 +115,7 @@ static int32_t wanted_layout(const struct ggml_tensor * op) {
 // llama.cpp's loader asks for each weight, with an empty buffer of a candidate type, the plain type first; its memory fit
 // keeps such empty buffers. The answer decides where the weight goes, so the plain type is refused for a weight that is to
 // be held repacked, and a repacked one for all others. A full buffer is a fact: the weight is computed as it is held.
-static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
-    if (tri_is_view(op)) {
-        return true;
-    }
+static bool cpu_supports_op(const struct ggml_tensor * op) {
     for (int i = 0; i < GGML_MAX_SRC && op->src[i]; i++) {
         const struct ggml_tensor * root   = op->src[i]->view_src ? op->src[i]->view_src : op->src[i];
         const int32_t              layout = tri_repacked_layout(root->buffer);
@@ -133,10 +141,24 @@ static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor 
     return tri_cpu_supports(op, -1);
 }
 
-// TRI0's own memory only: what the user left to the CPU (-ngl, -ot, -ncmoe) stays with the host's CPU backend, as beside
+// On a GPU, TRI0 computes what the GPU or ggml-cpu computes, in the same memory; TRI0-GPU what the GPU does.
+static bool gpu_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
+    struct tri_node node;
+    tri_node_flatten(op, &node);
+    return rust.gpu_can(&node) || (number_of(dev) == 0 && tri_cpu_supports(op, -1));
+}
+
+static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
+    if (tri_is_view(op)) {
+        return true;
+    }
+    return facts_of(dev)->gpu ? gpu_supports_op(dev, op) : cpu_supports_op(op);
+}
+
+// A device's own memory only: what the user left to the CPU (-ngl, -ot, -ncmoe) stays with the host's CPU backend, as beside
 // any other device.
 static bool device_supports_buft(ggml_backend_dev_t dev, ggml_backend_buffer_type_t buft) {
-    return buft->device == &device;
+    return buft->device == dev;
 }
 
 static const struct ggml_backend_device_i device_table = {
@@ -159,21 +181,27 @@ static const char * reg_name(ggml_backend_reg_t reg) {
 }
 
 static size_t reg_device_count(ggml_backend_reg_t reg) {
-    return 1;
+    return tri_n_devices;
 }
 
 static ggml_backend_dev_t reg_device(ggml_backend_reg_t reg, size_t index) {
-    return &device;
+    return &tri_devices[index].ggml;
 }
 
 static struct ggml_backend_feature * reg_features(ggml_backend_reg_t reg) {
-    static struct ggml_backend_feature features[] = { { "CPU", "1" }, { NULL, NULL } };
+    static struct ggml_backend_feature features[] = { { "CPU", "1" }, { NULL, NULL }, { NULL, NULL } };
+    if (tri_devices[0].facts.gpu) {
+        features[1] = (struct ggml_backend_feature){ "VULKAN", "1" };
+    }
     return features;
 }
 
-// The repacked types, ended by NULL as ggml wants it.
+// The repacked types, ended by NULL as ggml wants it. They are the CPU's.
 static ggml_backend_buffer_type_t * extra_buffer_types(ggml_backend_dev_t dev) {
-    static ggml_backend_buffer_type_t list[TRI_MAX_LAYOUTS + 1];
+    static ggml_backend_buffer_type_t list[TRI_MAX_LAYOUTS + 1], none[1];
+    if (facts_of(dev)->gpu) {
+        return none;
+    }
     for (int32_t i = 0; i < tri_cpu.n_layouts; i++) {
         list[i] = &tri_repacked_types[i];
     }
@@ -204,9 +232,13 @@ void * tri_plugin_reg(const struct tri_callbacks * callbacks) {
                          .get_device       = reg_device,
                          .get_proc_address = reg_proc_address },
     };
-    rust   = *callbacks;
-    device = (struct ggml_backend_device){ .iface = device_table, .reg = &reg };
-    tri_plain_type.device = &device;
-    tri_repacked_init(&device);
+    rust          = *callbacks;
+    tri_n_devices = 0;
+    while (tri_n_devices < TRI_MAX_DEVICES && rust.device_facts(tri_n_devices, &tri_devices[tri_n_devices].facts)) {
+        tri_devices[tri_n_devices++].ggml = (struct ggml_backend_device){ .iface = device_table, .reg = &reg };
+    }
+    tri_plain_type.device = &tri_devices[0].ggml;
+    tri_repacked_init(&tri_devices[0].ggml);
+    tri_gpu_init();
     return &reg;
 }

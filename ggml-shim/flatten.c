@@ -17,7 +17,7 @@ static struct tri_tensor flat(const struct ggml_tensor * t) {
 }
 
 void tri_node_flatten(const struct ggml_tensor * t, struct tri_node * node) {
-    *node    = (struct tri_node){ .op = tri_host.ggml_op_name(t->op), .sub = "", .dst = flat(t) };
+    *node       = (struct tri_node){ .op = tri_host.ggml_op_name(t->op), .sub = "", .uses = -1, .dst = flat(t) };
     node->flags = (t->flags & GGML_TENSOR_FLAG_COMPUTE ? TRI_NODE_COMPUTE : 0) | (tri_is_view(t) ? TRI_NODE_VIEW : 0) |
                   (t->flags & GGML_TENSOR_FLAG_OUTPUT ? TRI_NODE_OUTPUT : 0);
     memcpy(node->params, t->op_params, sizeof(node->params));
@@ -37,5 +37,9 @@ void tri_graph_flatten(const struct tri_graph * graph, struct tri_node * nodes) 
     const struct ggml_cgraph * host = graph->host;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         tri_node_flatten(host->nodes[i], &nodes[i]);
+        // A part of a graph shares the counts of the whole.
+        if (host->use_counts && host->visited_hash_set.size > 0) {
+            nodes[i].uses = ggml_node_get_use_count(host, i);
+        }
     }
 }

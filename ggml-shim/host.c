@@ -124,10 +124,11 @@ const size_t tri_layout[] = {
     sizeof(struct tri_tensor), TRI_OFFSET(tri_tensor, ne), TRI_OFFSET(tri_tensor, nb), TRI_OFFSET(tri_tensor, data),
     TRI_OFFSET(tri_tensor, id), TRI_OFFSET(tri_tensor, root),
     sizeof(struct tri_node), TRI_OFFSET(tri_node, op), TRI_OFFSET(tri_node, sub), TRI_OFFSET(tri_node, flags),
-    TRI_OFFSET(tri_node, params), TRI_OFFSET(tri_node, dst), TRI_OFFSET(tri_node, src),
+    TRI_OFFSET(tri_node, uses), TRI_OFFSET(tri_node, params), TRI_OFFSET(tri_node, dst), TRI_OFFSET(tri_node, src),
     sizeof(struct tri_graph), TRI_OFFSET(tri_graph, host), TRI_OFFSET(tri_graph, uid), TRI_OFFSET(tri_graph, n_nodes),
     sizeof(struct tri_weight), TRI_OFFSET(tri_weight, type), TRI_OFFSET(tri_weight, type_id),
     TRI_OFFSET(tri_weight, layout), TRI_OFFSET(tri_weight, ne), TRI_OFFSET(tri_weight, nbytes), TRI_OFFSET(tri_weight, data),
+    sizeof(struct tri_device_facts), TRI_OFFSET(tri_device_facts, gpu),
     sizeof(struct tri_callbacks), TRI_OFFSET(tri_callbacks, stream_compute),
 };
 const size_t tri_layout_count = sizeof(tri_layout) / sizeof(*tri_layout);

@@ -49,7 +49,19 @@ extern struct tri_cpu  tri_cpu;
 // Rust's functions; filled when ggml asks for the reg object.
 extern struct tri_callbacks rust;
 
-// The buffer types of TRI0: the plain one, and one for each repacked layout of ggml-cpu.
+// The devices, in the order of their numbers.
+struct tri_device {
+    struct ggml_backend_device ggml;
+    struct tri_device_facts    facts;
+};
+extern struct tri_device tri_devices[TRI_MAX_DEVICES];
+extern int32_t           tri_n_devices;
+
+// The buffer types of devices whose tensors lie in memory of the GPU.
+extern struct ggml_backend_buffer_type tri_gpu_types[TRI_MAX_DEVICES];
+void                                   tri_gpu_init(void);
+
+// The buffer types of TRI0 on the CPU: the plain one, and one for each repacked layout of ggml-cpu.
 extern struct ggml_backend_buffer_type tri_plain_type;
 extern struct ggml_backend_buffer_type tri_repacked_types[TRI_MAX_LAYOUTS];
 void                                   tri_repacked_init(ggml_backend_dev_t dev);

@@ -28,6 +28,7 @@ struct tri_node {
     const char *      op;          // ggml's name of the operation; lives as long as the host
     const char *      sub;         // ggml's name of the function of a UNARY or GLU node; "" for others
     uint32_t          flags;       // TRI_NODE_*
+    int32_t           uses;        // how often the whole graph reads the result; -1: unknown
     int32_t           params[16];  // ggml's op_params
     struct tri_tensor dst;
     struct tri_tensor src[TRI_MAX_SRC];
@@ -50,18 +51,36 @@ struct tri_weight {
     const void * data;    // the repacked bytes
 };
 
+// The devices of the plugin. TRI0 has number 0; TRI0-GPU, which has number 1, is there when a GPU is used.
+#define TRI_MAX_DEVICES 2
+
+struct tri_device_facts {
+    const char * name;
+    const char * description;
+    const char * id;   // the PCI address of the GPU; equal for devices that are the same hardware
+    int32_t      gpu;  // 1: tensors lie in memory of the GPU
+};
+
 // What ggml's tables call; filled by Rust. No function unwinds.
 struct tri_callbacks {
-    void   (*memory)(uint64_t * available, uint64_t * total);                        // bytes
+    int    (*device_facts)(int32_t device, struct tri_device_facts * facts);         // 0: there is no such device
+    void   (*memory)(int32_t device, uint64_t * available, uint64_t * total);        // bytes
     void * (*slab_new)(uint64_t size);                                               // NULL: no memory; already reported
     void * (*slab_base)(const void * slab);
     void   (*slab_free)(void * slab);
-    int    (*hold_repacked)(const char * type, const char * layout);                 // 1: yes
+    int    (*hold_repacked)(const char * type);                                      // 1: yes
     void   (*weight_written)(const struct tri_weight * weight, const void * from);   // from: where the bytes came from
     void   (*weight_refused)(const struct tri_weight * weight, const char * reason); // a write that was not made
     void   (*weight_read)(const struct tri_weight * weight, void * to, uint64_t offset, uint64_t size);
     void   (*weights_freed)(const void * base, uint64_t size);
-    void * (*stream_new)(void);                                                      // NULL: refused; already reported
+    void * (*gpu_new)(uint64_t size);                                                // NULL: no memory; already reported
+    void * (*gpu_base)(const void * memory);                                         // as the host addresses it
+    void   (*gpu_free)(void * memory);
+    uint64_t (*gpu_max)(void);                                                       // bytes of the largest buffer
+    void   (*gpu_read)(const void * from, void * to, uint64_t size);
+    void   (*gpu_write)(void * to, const void * from, uint64_t size);
+    int    (*gpu_can)(const struct tri_node * node);                                 // 1: the GPU computes such a node
+    void * (*stream_new)(int32_t device);                                            // NULL: refused; already reported
     void   (*stream_free)(void * stream);
     void   (*stream_threads)(void * stream, int32_t n_threads);
     void   (*stream_abort)(void * stream, void * callback, void * data);             // bool callback(void * data), or NULL
@@ -95,7 +114,8 @@ void         tri_cpu_threads(void * cpu, int32_t n_threads);
 void         tri_cpu_abort(void * cpu, void * callback, void * data);
 void *       tri_cpu_pool_new(void * cpu, int32_t n_threads);   // a paused pool that `cpu` uses from now on, or NULL
 void         tri_cpu_pool_free(void * cpu, void * pool);
-int          tri_cpu_compute(void * cpu, void * graph, int convert);
+// Computes `count` nodes of the graph from `first` on.
+int          tri_cpu_compute(void * cpu, void * graph, int32_t first, int32_t count, int convert);
 // Flattens a graph into `nodes`, which has room for graph->n_nodes.
 void         tri_graph_flatten(const struct tri_graph * graph, struct tri_node * nodes);
 // Repacks `rows` rows of the weight's type and K from `from` into `to`, both `size` bytes. 0: this is not possible.

@@ -3,12 +3,14 @@
 
     random_model.py SHAPE TYPE OUT.gguf [--seed N] [--tokenizer MODEL.gguf]
 
-SHAPE: tiny (4 layers of 512), small (0.3 billion weights), 1b, moe (8 experts, 2 used; 0.25 billion weights).
+SHAPE: tiny (4 layers of 512), small (0.3 billion weights), 1b and 8b (Llama 3.2 1B and Llama 3.1 8B, with a head of
+its own), moe (8 experts, 2 used; 0.25 billion weights).
 TYPE: q4_0, q4_k_m, q8_0, f16; the quantised ones with the mix of types that llama-quantize makes.
 The architecture is llama, so that every llama.cpp loads it. All weights have a standard deviation near 0.03, as
 trained ones do, so activations stay finite; each block has its own scale, so that a swapped scale shows. The text
 of such a model means nothing. With --tokenizer, vocabulary and chat template come from that model; without, it has
-none and only tools that feed token numbers (llama-bench) can use it.
+none and only tools that feed token numbers (llama-bench) can use it. In 1b and 8b, whose bytes would take minutes to
+draw, the same 128 Ki blocks of each type follow each other again and again, in step with no matrix.
 """
 
 import argparse
@@ -33,15 +35,18 @@ class Shape:
     kv_heads: int
     experts: int = 0
     experts_used: int = 0
+    vocabulary: int = 32000  # where there is no tokenizer
+    repeats: bool = False  # blocks come from a pool
 
 
 SHAPES = {
     "tiny": Shape(4, 512, 1536, 8, 2),
     "small": Shape(16, 1024, 4096, 16, 4),
-    "1b": Shape(16, 2048, 8192, 32, 8),
+    "1b": Shape(16, 2048, 8192, 32, 8, vocabulary=128256, repeats=True),
+    "8b": Shape(32, 4096, 14336, 32, 8, vocabulary=128256, repeats=True),
     "moe": Shape(8, 768, 1024, 12, 4, 8, 2),
 }
-NO_VOCABULARY = 32000
+POOL = (1 << 17) - 1  # blocks; odd, so that the rows of a matrix do not repeat each other
 
 
 def table(values):
@@ -85,6 +90,20 @@ def maker(rng, kind):
     return make
 
 
+class Pool:
+    """Makes blocks of one type quickly: drawn once, then handed out round and round."""
+
+    def __init__(self, make, kind):
+        self.size = gguf.TYPES[kind][2]
+        self.blocks = memoryview(bytes(make(POOL)) * 2)
+        self.at = 0
+
+    def __call__(self, count):
+        begin = self.at
+        self.at = (begin + count) % POOL
+        return self.blocks[begin * self.size : (begin + count) * self.size]
+
+
 def type_of(base, shape, name, layer):
     """Returns the type that llama-quantize gives the matrix `name` of a layer."""
     if base in ("q8_0", "f16"):
@@ -123,7 +142,7 @@ def write(shape, base, path, seed, tokenizer):
         vocabulary = model.array_length("tokenizer.ggml.tokens")
     else:
         out.add("tokenizer.ggml.model", "no_vocab")
-        vocabulary = NO_VOCABULARY
+        vocabulary = shape.vocabulary
     out.add("llama.vocab_size", vocabulary)
 
     def floats(name, dims, draw):
@@ -132,9 +151,18 @@ def write(shape, base, path, seed, tokenizer):
     def norm(name):
         floats(name, (shape.width,), lambda: rng.uniform(0.8, 1.2))
 
+    pools = {}
+
+    def blocks(kind):
+        if not shape.repeats:
+            return maker(rng, kind)
+        if kind not in pools:
+            pools[kind] = Pool(maker(rng, kind), kind)
+        return pools[kind]
+
     def matrix(name, *dims, layer=0):
         kind = type_of(base, shape, name.rsplit(".", 1)[-1], layer)
-        out.add_tensor(name + ".weight", kind, dims, maker(rng, kind))
+        out.add_tensor(name + ".weight", kind, dims, blocks(kind))
 
     width, hidden, kv = shape.width, shape.hidden, shape.width // shape.heads * shape.kv_heads
     matrix("token_embd", width, vocabulary)

@@ -23,13 +23,13 @@ def built(script, *arguments):
     return pathlib.Path(done.stdout.split("\n")[-2])
 
 
-def host_and_plugin(given):
-    """Fills in given.host and given.plugin where they were left out."""
-    given.host = pathlib.Path(given.host).resolve() if given.host else built("host")
+def host_and_plugin(given, host="host"):
+    """Fills in given.host, with what the script `host` builds, and given.plugin where they were left out."""
+    given.host = pathlib.Path(given.host).resolve() if given.host else built(host)
     given.plugin = pathlib.Path(given.plugin).resolve() if given.plugin else built("plugin")
-    for path, option in ((given.host / "libggml-base.so", "--host"), (given.plugin, "--plugin")):
+    for path, option, script in ((given.host / "libggml-base.so", "--host", host), (given.plugin, "--plugin", "plugin")):
         if not path.exists():
-            raise SystemExit(f"error: {path} is not there; {option} must name what scripts{option.replace('--', '/')} prints")
+            raise SystemExit(f"error: {path} is not there; {option} must name what scripts/{script} prints")
 
 
 def with_plugin(plugin, **more):
@@ -58,7 +58,11 @@ def ggml_version(host):
 
 def commit():
     command = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=10"]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.strip() or "unknown"
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    except OSError:  # a copy of the tree on a machine without git
+        return "unknown"
+    return done.stdout.strip() or "unknown"
 
 
 def machine(host):

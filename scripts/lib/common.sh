@@ -118,6 +118,13 @@ need_host() { # what building llama.cpp needs
     need ninja-build "builds llama.cpp" command -v ninja
     need g++ "compiles llama.cpp" command -v c++
 }
+need_vulkan() { # what running shaders without a GPU needs, and checking how they are run
+    need libvulkan1 "loads Vulkan drivers" compgen -G '/usr/lib/*/libvulkan.so.1'
+    need mesa-vulkan-drivers "has lavapipe, the software device that shaders are tested on" \
+        compgen -G '/usr/share/vulkan/icd.d/lvp_icd*.json'
+    need vulkan-validationlayers "checks the use of Vulkan" \
+        compgen -G '/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json'
+}
 need_plugin() { # what building the plugin needs
     need gcc "compiles the C part of the plugin and links it" command -v cc
     need libc6-dev "headers of the C library" test -e /usr/include/stdio.h

@@ -5,6 +5,7 @@ Dimensions are in ggml's order, the length of a row first.
 """
 
 import math
+import mmap
 import struct
 
 ALIGNMENT = 32
@@ -34,11 +35,12 @@ def pair(key, value):
 
 
 class Reader:
-    """The metadata of a file: `pairs` maps each key to the bytes of its pair, `tensors` each name to its dimensions."""
+    """The metadata of a file: `pairs` maps each key to the bytes of its pair, `tensors` each name to its dimensions,
+    `sizes` each name to the bytes in the file, with the padding up to the next tensor."""
 
     def __init__(self, path):
         with open(path, "rb") as file:
-            self.data = memoryview(file.read())
+            self.data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         self.at = 0
         magic, version, tensors, pairs = self.take("<4sIQQ")
         if magic != b"GGUF" or version not in (2, 3):
@@ -49,11 +51,14 @@ class Reader:
             key = self.string()
             self.skip(self.take("<I")[0])
             self.pairs[key] = bytes(self.data[begin : self.at])
-        self.tensors = {}
+        self.tensors, offsets = {}, {}
         for _ in range(tensors):
             name = self.string()
             self.tensors[name] = self.take(f"<{self.take('<I')[0]}Q")
-            self.take("<IQ")
+            offsets[name] = self.take("<IQ")[1]
+        bounds = sorted(offsets.values()) + [len(self.data) - aligned(self.at)]
+        following = dict(zip(bounds, bounds[1:]))
+        self.sizes = {name: following[offset] - offset for name, offset in offsets.items()}
 
     def take(self, layout):
         values = struct.unpack_from(layout, self.data, self.at)
@@ -81,6 +86,11 @@ class Reader:
     def value_text(self, key):
         """Returns the value of a pair that is a text."""
         return self.pairs[key][8 + len(key.encode()) + 4 + 8 :].decode()
+
+    def number(self, key):
+        """Returns the value of a pair that is one number."""
+        kind = struct.unpack_from("<I", self.pairs[key], 8 + len(key.encode()))[0]
+        return struct.unpack_from("<" + FIXED[kind], self.pairs[key], 8 + len(key.encode()) + 4)[0]
 
     def array_length(self, key):
         return struct.unpack_from("<Q", self.pairs[key], 8 + len(key.encode()) + 4 + 4)[0]

@@ -3,6 +3,8 @@
 //! [`VARIABLES`] is the one list: parsing, `tri doctor --env` and the documentation page are made from it.
 
 pub mod host;
+#[cfg(test)]
+pub mod testing;
 
 use std::sync::OnceLock;
 
@@ -25,7 +27,8 @@ pub const VARIABLES: &[Variable] = &[
         name: "TRI_GPU",
         allowed: "auto | off | lavapipe | INDEX (0 to 15)",
         default: "auto",
-        meaning: "Which Vulkan device TRI0 uses. Accepted now; this version has no Vulkan engine.",
+        meaning: "Which Vulkan device TRI0 uses: the first usable one in hardware, none, Mesa's software device (for \
+                  tests), or the one with this index in `tri doctor`.",
     },
     Variable {
         name: "TRI_NPU",
@@ -49,10 +52,10 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "TRI_FAULT",
-        allowed: "off | alloc@N | compute@N | panic@N (N counts from 1)",
+        allowed: "off | alloc@N | compute@N | panic@N | vulkan:alloc@N | vulkan:lost@N (N counts from 1)",
         default: "off",
-        meaning: "Fault injection for tests: the Nth allocation fails, the Nth graph fails, or the Nth graph panics \
-                  inside the plugin.",
+        meaning: "Fault injection for tests: the Nth buffer of the host cannot be had, the Nth graph fails, the Nth graph \
+                  panics inside the plugin, the Nth allocation of the GPU fails, or the GPU is lost in its Nth run.",
     },
     Variable {
         name: "TRI_LLAMA_DIR",
@@ -114,6 +117,10 @@ pub enum Fault {
     Compute(u64),
     /// The Nth graph panics inside the plugin.
     Panic(u64),
+    /// The Nth allocation of the GPU's memory fails.
+    GpuAlloc(u64),
+    /// The GPU is lost in its Nth run.
+    GpuLost(u64),
 }
 
 /// All settings of this process that are not paths; those go through [`host::Host::path`], which keeps every byte.
@@ -129,6 +136,8 @@ pub struct Config {
     pub log: log::LevelFilter,
     /// `TRI_FAULT`.
     pub fault: Option<Fault>,
+    /// The folder for what can be computed again, such as compiled shaders: `$XDG_CACHE_HOME/ggml-tri`.
+    pub cache: Option<std::path::PathBuf>,
     /// Names that start with `TRI_` and are none of ours: probably typing mistakes.
     pub unknown: Vec<String>,
 }
@@ -157,7 +166,9 @@ impl Config {
                 // Values that are not UTF-8 are shown with replacement characters and then refused or used as such.
                 let pairs = std::env::vars_os()
                     .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-                Config::parse(pairs)
+                let path = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(std::path::PathBuf::from);
+                let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")));
+                Config::parse(pairs).map(|c| Config { cache: cache.map(|c| c.join("ggml-tri")), ..c })
             })
             .as_ref()
             .map_err(Clone::clone)
@@ -178,6 +189,7 @@ impl Config {
             layout: read(&value, "TRI_LAYOUT", Layout::Auto, layout)?,
             log: read(&value, "TRI_LOG", log::LevelFilter::Info, level)?,
             fault: read(&value, "TRI_FAULT", None, fault)?,
+            cache: None,
             unknown,
         })
     }
@@ -251,6 +263,8 @@ fn fault(text: &str) -> Option<Option<Fault>> {
         "alloc" => Some(Some(Fault::Alloc(n))),
         "compute" => Some(Some(Fault::Compute(n))),
         "panic" => Some(Some(Fault::Panic(n))),
+        "vulkan:alloc" => Some(Some(Fault::GpuAlloc(n))),
+        "vulkan:lost" => Some(Some(Fault::GpuLost(n))),
         _ => None,
     }
 }
@@ -293,6 +307,9 @@ mod tests {
         let config = parse(&[("TRI_FAULT", "panic@3"), ("TRI_GPU", "2"), ("TRI_LAYOUT", "convert")]).unwrap();
         assert_eq!((config.fault, config.gpu), (Some(Fault::Panic(3)), Gpu::Index(2)));
         assert_eq!(config.layout, Layout::Convert);
+        let fault = |text| parse(&[("TRI_FAULT", text)]).unwrap().fault;
+        assert_eq!(fault("vulkan:lost@2"), Some(Fault::GpuLost(2)));
+        assert_eq!(fault("vulkan:alloc@1"), Some(Fault::GpuAlloc(1)));
     }
 
     #[test]

@@ -1,24 +1,44 @@
-//! TRI0: what all its streams share, and one stream of graphs.
+//! The devices, what all their streams share, and one stream of graphs.
 //!
 //! llama.cpp opens a backend for each model of a process (target, draft, projector); the engines' state is one.
 
+mod gpu;
+mod kept;
 mod readback;
 mod stream;
 
 pub use stream::Stream;
 
 use crate::config::{Config, Fault};
+use crate::engine::vulkan::Gpu;
 use crate::ggml::{CpuFeatures, Host, Weight};
 use crate::memory::slab::Slab;
 use crate::plan::layout::hold_repacked;
 use readback::Readback;
+use std::ffi::CString;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// The one device of a process.
+/// What ggml shows of one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// `TRI0`, or `TRI0-GPU` for the pinned GPU.
+    pub name: &'static str,
+    /// Processors.
+    pub description: CString,
+    /// The PCI address of the GPU; equal for devices that are the same hardware.
+    pub id: CString,
+    /// Whether tensors lie in memory of the GPU.
+    pub gpu: bool,
+}
+
+/// The devices of a process: TRI0, and beside it the pinned TRI0-GPU when a GPU is used.
 pub struct Device {
     host: Host,
     cpu: CpuFeatures,
     config: &'static Config,
+    /// The GPU, or why there is none.
+    gpu: Result<Gpu, String>,
+    facts: Vec<Facts>,
     allocations: AtomicU64,
     graphs: AtomicU64,
     /// The number of threads that a stream was last told; 0 before that.
@@ -27,11 +47,19 @@ pub struct Device {
 }
 
 impl Device {
-    /// Makes the device of a checked host.
+    /// Makes the devices of a checked host.
     pub fn new(host: Host, config: &'static Config) -> Device {
         let cpu = CpuFeatures::read(&host);
+        let gpu = gpu::open(config);
+        let facts = gpu::facts(&cpu.description, gpu.as_ref().ok());
         let (allocations, graphs) = (AtomicU64::new(0), AtomicU64::new(0));
-        Device { host, cpu, config, allocations, graphs, threads: AtomicI32::new(0), readback: Readback::default() }
+        let readback = Readback::default();
+        Device { host, cpu, config, gpu, facts, allocations, graphs, threads: AtomicI32::new(0), readback }
+    }
+
+    /// The devices, in the order of their numbers.
+    pub fn facts(&self) -> &[Facts] {
+        &self.facts
     }
 
     /// One line: which engines there are, and which there are not and why.
@@ -42,19 +70,23 @@ impl Device {
             "" | "unknown" => String::new(),
             commit => format!(" (commit {commit})"),
         };
-        format!(
-            "TRI0: engines: cpu ({}, {isa}, repacked layouts: {layouts}); no gpu and no npu: this version has no engine for \
-             them; ggml {}{commit}",
-            self.cpu.description,
-            Host::built_version(),
-        )
+        let cpu = format!("cpu ({}, {isa}, repacked layouts: {layouts})", self.cpu.description);
+        let engines = match &self.gpu {
+            Ok(gpu) => format!("gpu ({}), {cpu}; no npu", gpu::describe(gpu)),
+            Err(reason) => format!("{cpu}; no gpu: {reason}; no npu"),
+        };
+        format!("TRI0: engines: {engines}: this version has no engine for it; ggml {}{commit}", Host::built_version())
     }
 
-    /// Memory that TRI0 can use and the total, in bytes: what is really available, cgroup limits included.
-    pub fn memory(&self) -> (u64, u64) {
-        let memory = crate::chip::memory::available(std::path::Path::new("/"));
+    /// Memory that a device can use and the total, in bytes: what is really available, cgroup limits included.
+    pub fn memory(&self, device: usize) -> (u64, u64) {
+        let host = crate::chip::memory::available(std::path::Path::new("/"));
+        let (available, total) = match &self.gpu {
+            Ok(gpu) if self.facts.get(device).is_some_and(|f| f.gpu) => gpu::memory(gpu, host),
+            _ => (host.available, host.total),
+        };
         // Zero available of some total would mean "unknown" to llama.cpp, and divides by zero in its memory fit.
-        (memory.available.max(memory.total.min(1 << 20)), memory.total)
+        (available.max(total.min(1 << 20)), total)
     }
 
     /// Allocates a slab; a failure is reported with the sizes.
@@ -63,7 +95,7 @@ impl Device {
         let faulty = self.config.fault == Some(Fault::Alloc(n));
         let slab = usize::try_from(size).ok().filter(|_| !faulty).and_then(Slab::new);
         if slab.is_none() {
-            let (available, total) = self.memory();
+            let (available, total) = self.memory(0);
             let cause = if faulty { " (asked for by TRI_FAULT)" } else { "" };
             log::error!(
                 "TRI0: no memory for a buffer of {} MiB{cause}; {} of {} MiB are available; use a smaller context (-c) or model",
@@ -102,8 +134,8 @@ impl Device {
         }
     }
 
-    /// Opens a stream; `None` when ggml-cpu gives no backend.
-    pub fn stream(&'static self) -> Option<Stream> {
-        Stream::new(self)
+    /// Opens a stream of a device; `None` when ggml-cpu gives no backend.
+    pub fn stream(&'static self, device: usize) -> Option<Stream> {
+        Stream::new(self, self.facts.get(device)?)
     }
 }

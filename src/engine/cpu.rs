@@ -2,6 +2,7 @@
 
 use super::{Engine, EngineKind, Outcome};
 use crate::ggml::{Abort, CpuBackend, HostGraph};
+use crate::graph::Graph;
 use crate::plan::Step;
 
 /// The CPU engine of one stream.
@@ -31,7 +32,7 @@ impl Engine for Cpu {
         self.backend.set_threads(n);
     }
 
-    fn compute(&mut self, _step: &Step, graph: &HostGraph) -> Outcome {
-        self.backend.compute(graph, self.convert)
+    fn compute(&mut self, step: &Step, _graph: &Graph, host: &HostGraph) -> Outcome {
+        self.backend.compute(host, step.first, step.count, self.convert)
     }
 }

@@ -4,6 +4,7 @@ pub mod cpu;
 pub mod vulkan;
 
 use crate::ggml::HostGraph;
+use crate::graph::Graph;
 use crate::plan::Step;
 
 /// The kinds of engines.
@@ -11,6 +12,8 @@ use crate::plan::Step;
 pub enum EngineKind {
     /// The host's own ggml-cpu.
     Cpu,
+    /// Own shaders over Vulkan.
+    Gpu,
 }
 
 impl EngineKind {
@@ -18,6 +21,7 @@ impl EngineKind {
     pub fn name(self) -> &'static str {
         match self {
             EngineKind::Cpu => "cpu",
+            EngineKind::Gpu => "gpu",
         }
     }
 }
@@ -33,6 +37,8 @@ pub enum Outcome {
     NoMemory,
     /// The engine could not compute it.
     Failed,
+    /// The engine is gone for good, and what the step wrote so far is not to be trusted.
+    Lost,
 }
 
 /// A thing that computes steps.
@@ -43,6 +49,6 @@ pub trait Engine: Send {
     /// Sets how many host threads it may use from now on.
     fn set_threads(&mut self, n: i32);
 
-    /// Computes one step of the graph and returns when it is done.
-    fn compute(&mut self, step: &Step, graph: &HostGraph) -> Outcome;
+    /// Computes one step of the graph and returns when it is done. `host` is the same graph as the host has it.
+    fn compute(&mut self, step: &Step, graph: &Graph, host: &HostGraph) -> Outcome;
 }

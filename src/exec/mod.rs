@@ -2,6 +2,7 @@
 
 use crate::engine::{Engine, EngineKind, Outcome};
 use crate::ggml::HostGraph;
+use crate::graph::Graph;
 use crate::plan::{Plan, Step};
 
 /// How often what was computed where; shown when a stream ends.
@@ -11,6 +12,8 @@ pub struct Counts {
     pub graphs: u64,
     /// Nodes that the CPU computed in them.
     pub cpu_nodes: u64,
+    /// Nodes that the GPU computed in them.
+    pub gpu_nodes: u64,
 }
 
 /// A step that did not succeed: whose, and how it ended.
@@ -23,26 +26,45 @@ pub struct StepError {
     pub outcome: Outcome,
 }
 
+/// The engines of one stream.
+pub struct Engines<'a> {
+    /// The CPU engine; always there.
+    pub cpu: &'a mut dyn Engine,
+    /// The GPU engine, if there is one.
+    pub gpu: Option<&'a mut dyn Engine>,
+}
+
 /// Runs the steps of a plan with one engine per kind and counts what was computed.
 ///
 /// # Errors
 /// The first step that did not end with `Done`; the steps after it were not started.
-pub fn run(plan: &Plan, graph: &HostGraph, cpu: &mut dyn Engine, counts: &mut Counts) -> Result<(), StepError> {
-    run_steps(plan, counts, |step| match step.engine {
-        EngineKind::Cpu => cpu.compute(step, graph),
+pub fn run(
+    plan: &Plan,
+    graph: &Graph,
+    host: &HostGraph,
+    engines: Engines,
+    counts: &mut Counts,
+) -> Result<(), StepError> {
+    let Engines { cpu, mut gpu } = engines;
+    run_steps(plan, counts, |step| match (step.engine, &mut gpu) {
+        (EngineKind::Cpu, _) => cpu.compute(step, graph, host),
+        (EngineKind::Gpu, Some(gpu)) => gpu.compute(step, graph, host),
+        (EngineKind::Gpu, None) => Outcome::Failed,
     })
 }
 
 fn run_steps(plan: &Plan, counts: &mut Counts, mut compute: impl FnMut(&Step) -> Outcome) -> Result<(), StepError> {
-    let mut nodes = 0;
+    let (mut cpu, mut gpu) = (0, 0);
     for step in &plan.steps {
         match compute(step) {
-            Outcome::Done => nodes += step.computed,
+            Outcome::Done if step.engine == EngineKind::Cpu => cpu += step.computed,
+            Outcome::Done => gpu += step.computed,
             outcome => return Err(StepError { engine: step.engine, outcome }),
         }
     }
     counts.graphs += 1;
-    counts.cpu_nodes += nodes;
+    counts.cpu_nodes += cpu;
+    counts.gpu_nodes += gpu;
     Ok(())
 }
 
@@ -52,7 +74,7 @@ mod tests {
 
     fn plan_of(parts: &[(usize, usize)]) -> Plan {
         let step = |&(first, count)| Step { engine: EngineKind::Cpu, first, count, computed: count as u64 };
-        Plan { steps: parts.iter().map(step).collect() }
+        Plan { steps: parts.iter().map(step).collect(), fallbacks: Vec::new() }
     }
 
     #[test]
@@ -64,7 +86,7 @@ mod tests {
         })
         .unwrap();
         assert_eq!(seen, [0, 3]);
-        assert_eq!(counts, Counts { graphs: 1, cpu_nodes: 5 });
+        assert_eq!(counts, Counts { graphs: 1, cpu_nodes: 5, gpu_nodes: 0 });
     }
 
     #[test]

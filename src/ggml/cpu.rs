@@ -100,10 +100,16 @@ impl CpuBackend {
         unsafe { ffi::tri_cpu_abort(self.raw.as_ptr(), abort.callback, abort.data) };
     }
 
-    /// Computes the whole graph. `convert`: with every weight that has a repacked layout converted to it for this graph.
-    pub fn compute(&mut self, graph: &HostGraph, convert: bool) -> Outcome {
-        // SAFETY: `raw` is live, and a HostGraph is a live graph of this host that only this thread uses.
-        match unsafe { ffi::tri_cpu_compute(self.raw.as_ptr(), graph.raw.host, i32::from(convert)) } {
+    /// Computes `count` nodes of the graph from `first` on. `convert`: with every weight that has a repacked layout
+    /// converted to it for this graph.
+    pub fn compute(&mut self, graph: &HostGraph, first: usize, count: usize, convert: bool) -> Outcome {
+        assert!(first + count <= graph.raw.n_nodes as usize, "{count} nodes from {first} of {}", graph.raw.n_nodes);
+        // SAFETY: `raw` is live, a HostGraph is a live graph of this host that only this thread uses, and the nodes are its.
+        let status = unsafe {
+            let (first, count) = (first as i32, count as i32);
+            ffi::tri_cpu_compute(self.raw.as_ptr(), graph.raw.host, first, count, i32::from(convert))
+        };
+        match status {
             ffi::OK => Outcome::Done,
             ffi::ABORTED => Outcome::Aborted,
             ffi::NO_MEMORY => Outcome::NoMemory,

@@ -29,6 +29,7 @@ pub struct Node {
     pub op: *const c_char,
     pub sub: *const c_char,
     pub flags: u32,
+    pub uses: i32,
     pub params: [i32; 16],
     pub dst: Tensor,
     pub src: [Tensor; MAX_SRC],
@@ -54,17 +55,33 @@ pub struct Weight {
 }
 
 #[repr(C)]
+pub struct DeviceFacts {
+    pub name: *const c_char,
+    pub description: *const c_char,
+    pub id: *const c_char,
+    pub gpu: i32,
+}
+
+#[repr(C)]
 pub struct Callbacks {
-    pub memory: extern "C" fn(*mut u64, *mut u64),
+    pub device_facts: extern "C" fn(i32, *mut DeviceFacts) -> c_int,
+    pub memory: extern "C" fn(i32, *mut u64, *mut u64),
     pub slab_new: extern "C" fn(u64) -> *mut c_void,
     pub slab_base: extern "C" fn(*const c_void) -> *mut c_void,
     pub slab_free: extern "C" fn(*mut c_void),
-    pub hold_repacked: extern "C" fn(*const c_char, *const c_char) -> c_int,
+    pub hold_repacked: extern "C" fn(*const c_char) -> c_int,
     pub weight_written: extern "C" fn(*const Weight, *const c_void),
     pub weight_refused: extern "C" fn(*const Weight, *const c_char),
     pub weight_read: extern "C" fn(*const Weight, *mut c_void, u64, u64),
     pub weights_freed: extern "C" fn(*const c_void, u64),
-    pub stream_new: extern "C" fn() -> *mut c_void,
+    pub gpu_new: extern "C" fn(u64) -> *mut c_void,
+    pub gpu_base: extern "C" fn(*const c_void) -> *mut c_void,
+    pub gpu_free: extern "C" fn(*mut c_void),
+    pub gpu_max: extern "C" fn() -> u64,
+    pub gpu_read: extern "C" fn(*const c_void, *mut c_void, u64),
+    pub gpu_write: extern "C" fn(*mut c_void, *const c_void, u64),
+    pub gpu_can: extern "C" fn(*const Node) -> c_int,
+    pub stream_new: extern "C" fn(i32) -> *mut c_void,
     pub stream_free: extern "C" fn(*mut c_void),
     pub stream_threads: extern "C" fn(*mut c_void, i32),
     pub stream_abort: extern "C" fn(*mut c_void, *mut c_void, *mut c_void),
@@ -93,7 +110,7 @@ unsafe extern "C" {
     pub fn tri_cpu_abort(cpu: *mut c_void, callback: *mut c_void, data: *mut c_void);
     pub fn tri_cpu_pool_new(cpu: *mut c_void, n_threads: i32) -> *mut c_void;
     pub fn tri_cpu_pool_free(cpu: *mut c_void, pool: *mut c_void);
-    pub fn tri_cpu_compute(cpu: *mut c_void, graph: *mut c_void, convert: c_int) -> c_int;
+    pub fn tri_cpu_compute(cpu: *mut c_void, graph: *mut c_void, first: i32, count: i32, convert: c_int) -> c_int;
     pub fn tri_graph_flatten(graph: *const Graph, nodes: *mut Node);
     pub fn tri_cpu_repack(weight: *const Weight, rows: i64, from: *const c_void, to: *mut c_void, size: u64) -> c_int;
     pub fn tri_cpu_row_bytes(weight: *const Weight, rows: i64) -> u64;
@@ -105,7 +122,7 @@ mod tests {
     use std::mem::{offset_of, size_of};
 
     unsafe extern "C" {
-        static tri_layout: [usize; 26];
+        static tri_layout: [usize; 29];
         static tri_layout_count: usize;
     }
 
@@ -122,6 +139,7 @@ mod tests {
             offset_of!(Node, op),
             offset_of!(Node, sub),
             offset_of!(Node, flags),
+            offset_of!(Node, uses),
             offset_of!(Node, params),
             offset_of!(Node, dst),
             offset_of!(Node, src),
@@ -136,6 +154,8 @@ mod tests {
             offset_of!(Weight, ne),
             offset_of!(Weight, nbytes),
             offset_of!(Weight, data),
+            size_of::<DeviceFacts>(),
+            offset_of!(DeviceFacts, gpu),
             size_of::<Callbacks>(),
             offset_of!(Callbacks, stream_compute),
         ];

@@ -156,6 +156,7 @@ pub(crate) unsafe fn node_of(raw: &ffi::Node) -> Node {
         src: raw.src.each_ref().map(|t| (!t.type_name.is_null()).then(|| tensor(t))),
         compute: raw.flags & ffi::NODE_COMPUTE != 0 && raw.flags & ffi::NODE_VIEW == 0,
         output: raw.flags & ffi::NODE_OUTPUT != 0,
+        uses: u32::try_from(raw.uses).ok(),
     }
 }
 

@@ -10,6 +10,7 @@ mod log;
 mod weight;
 
 pub use cpu::{Abort, CpuBackend, CpuFeatures};
+pub(crate) use host::node_of;
 pub use host::{Host, HostGraph, Refusal};
 pub use log::HostLog;
 pub use weight::Weight;

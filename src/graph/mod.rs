@@ -2,6 +2,7 @@
 //!
 //! Pure room: no unsafe code, no clock, no file, no thread.
 
+pub mod kept;
 pub mod reference;
 pub mod types;
 
@@ -108,6 +109,8 @@ pub struct Node {
     pub compute: bool,
     /// Whether the host reads the result after the graph.
     pub output: bool,
+    /// How many nodes of the host's whole graph read the result, views of it included; `None` when that is unknown.
+    pub uses: Option<u32>,
 }
 
 impl Node {
@@ -117,7 +120,7 @@ impl Node {
         for (place, tensor) in src.iter_mut().zip(sources) {
             *place = Some(*tensor);
         }
-        Node { op, sub: "", params: [0; 16], dst, src, compute: true, output: false }
+        Node { op, sub: "", params: [0; 16], dst, src, compute: true, output: false, uses: None }
     }
 
     /// A parameter that is a float.

@@ -5,7 +5,7 @@
 pub mod layout;
 
 use crate::engine::EngineKind;
-use crate::graph::Graph;
+use crate::graph::{Graph, Node};
 
 /// One engine's share: the nodes `first .. first + count` of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,23 +20,69 @@ pub struct Step {
     pub computed: u64,
 }
 
-/// The steps of one graph, in order.
+/// A node that was planned on the CPU though a GPU is there, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fallback {
+    /// ggml's name of the operation.
+    pub op: &'static str,
+    /// A sentence with the numbers.
+    pub reason: String,
+}
+
+/// The steps of one graph, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// The steps; together they are the whole graph, each node once.
     pub steps: Vec<Step>,
+    /// What the GPU does not compute.
+    pub fallbacks: Vec<Fallback>,
 }
 
-/// Plans a graph. This version has one engine, so the plan is one step.
-pub fn plan(graph: &Graph) -> Plan {
-    let step = Step { engine: EngineKind::Cpu, first: 0, count: graph.nodes.len(), computed: graph.computed() };
-    Plan { steps: vec![step] }
+impl Plan {
+    /// Whether an engine has a step.
+    pub fn uses(&self, engine: EngineKind) -> bool {
+        self.steps.iter().any(|s| s.engine == engine)
+    }
+}
+
+/// Whether an engine computes a node; an error says why not.
+pub type Accepts<'a> = &'a dyn Fn(&Node) -> Result<(), String>;
+
+/// Plans a graph: each node on the GPU that `gpu` accepts, all others on the CPU, in graph order.
+/// Without a GPU the plan is one step.
+pub fn plan(graph: &Graph, gpu: Option<Accepts>) -> Plan {
+    let mut plan = Plan::default();
+    for (i, node) in graph.nodes.iter().enumerate() {
+        let engine = match gpu.filter(|_| node.compute).map(|accepts| accepts(node)) {
+            Some(Ok(())) => Some(EngineKind::Gpu),
+            Some(Err(reason)) => {
+                plan.fallbacks.push(Fallback { op: node.op, reason });
+                Some(EngineKind::Cpu)
+            }
+            // A node without work goes wherever its neighbours go.
+            None if gpu.is_some() => None,
+            None => Some(EngineKind::Cpu),
+        };
+        match plan.steps.last_mut() {
+            Some(step) if engine.is_none_or(|e| e == step.engine) => {
+                step.count += 1;
+                step.computed += u64::from(node.compute);
+            }
+            _ => plan.steps.push(Step {
+                engine: engine.unwrap_or(EngineKind::Cpu),
+                first: i,
+                count: 1,
+                computed: u64::from(node.compute),
+            }),
+        }
+    }
+    plan
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Node, Tensor, Type};
+    use crate::graph::{Tensor, Type};
     use proptest::prelude::*;
 
     fn nodes() -> impl Strategy<Value = Vec<Node>> {
@@ -52,14 +98,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_node_is_in_exactly_one_step_and_in_order(nodes in nodes(), uid: u64) {
+        fn every_node_is_in_exactly_one_step_and_in_order(nodes in nodes(), uid: u64, gpu: bool) {
             let graph = Graph { uid, nodes };
-            let plan = plan(&graph);
+            let accepts = |n: &Node| if n.op == "ADD" { Err("no".to_owned()) } else { Ok(()) };
+            let plan = plan(&graph, gpu.then_some(&accepts));
             let mut next = 0;
             for step in &plan.steps {
                 prop_assert_eq!(step.first, next);
                 let part = &graph.nodes[step.first..step.first + step.count];
                 prop_assert_eq!(step.computed, part.iter().filter(|n| n.compute).count() as u64);
+                let on_gpu = gpu && step.engine == EngineKind::Gpu;
+                prop_assert!(part.iter().filter(|n| n.compute).all(|n| on_gpu == (gpu && n.op != "ADD")));
                 next += step.count;
             }
             prop_assert_eq!(next, graph.nodes.len());
@@ -68,7 +117,7 @@ mod tests {
         #[test]
         fn the_same_graph_gives_the_same_plan(nodes in nodes()) {
             let graph = Graph { uid: 1, nodes };
-            prop_assert_eq!(plan(&graph), plan(&graph.clone()));
+            prop_assert_eq!(plan(&graph, None), plan(&graph.clone(), None));
         }
     }
 }

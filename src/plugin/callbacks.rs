@@ -3,12 +3,15 @@
 use super::{DEVICE, guard};
 use crate::device::{Device, Stream};
 use crate::engine::Outcome;
-use crate::ggml::{Abort, HostGraph, Weight, ffi};
+use crate::engine::vulkan::memory::Memory;
+use crate::ggml::{Abort, HostGraph, Weight, ffi, node_of};
 use crate::memory::slab::Slab;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::Arc;
 
 pub static TABLE: ffi::Callbacks = ffi::Callbacks {
+    device_facts,
     memory,
     slab_new,
     slab_base,
@@ -18,6 +21,13 @@ pub static TABLE: ffi::Callbacks = ffi::Callbacks {
     weight_refused,
     weight_read,
     weights_freed,
+    gpu_new,
+    gpu_base,
+    gpu_free,
+    gpu_max,
+    gpu_read,
+    gpu_write,
+    gpu_can,
     stream_new,
     stream_free,
     stream_threads,
@@ -30,9 +40,20 @@ fn device() -> &'static Device {
     DEVICE.get().expect("ggml_backend_init made the device before it gave ggml the tables")
 }
 
-extern "C" fn memory(available: *mut u64, total: *mut u64) {
+extern "C" fn device_facts(number: i32, facts: *mut ffi::DeviceFacts) -> c_int {
+    let found = guard(None, || device().facts().get(usize::try_from(number).ok()?));
+    let Some(found) = found else { return 0 };
+    // The names are constants of this library, and lack the NUL.
+    let name = if found.name == "TRI0" { c"TRI0" } else { c"TRI0-GPU" };
+    let (description, id) = (found.description.as_ptr(), found.id.as_ptr());
+    // SAFETY: the shim passes a struct of its own; the strings live as long as the process.
+    unsafe { *facts = ffi::DeviceFacts { name: name.as_ptr(), description, id, gpu: i32::from(found.gpu) } };
+    1
+}
+
+extern "C" fn memory(number: i32, available: *mut u64, total: *mut u64) {
     // On an internal error the zeros make llama.cpp use the host's figures.
-    let (a, t) = guard((0, 0), || device().memory());
+    let (a, t) = guard((0, 0), || device().memory(usize::try_from(number).unwrap_or(0)));
     // SAFETY: the shim passes two variables of its own.
     unsafe { (*available, *total) = (a, t) };
 }
@@ -52,7 +73,7 @@ extern "C" fn slab_free(slab: *mut c_void) {
     guard((), || drop(slab));
 }
 
-extern "C" fn hold_repacked(weight_type: *const c_char, _layout: *const c_char) -> c_int {
+extern "C" fn hold_repacked(weight_type: *const c_char) -> c_int {
     // SAFETY: ggml's name of a type, NUL-terminated.
     let weight_type = unsafe { CStr::from_ptr(weight_type) };
     guard(0, || c_int::from(device().hold_repacked(&weight_type.to_string_lossy())))
@@ -83,8 +104,53 @@ extern "C" fn weights_freed(base: *const c_void, size: u64) {
     guard((), || device().weights_freed(base as usize, size));
 }
 
-extern "C" fn stream_new() -> *mut c_void {
-    guard(null_mut(), || device().stream().map_or(null_mut(), |stream| Box::into_raw(Box::new(stream)).cast()))
+extern "C" fn gpu_new(size: u64) -> *mut c_void {
+    guard(null_mut(), || device().gpu_memory(size).map_or(null_mut(), |memory| Arc::into_raw(memory).cast_mut().cast()))
+}
+
+extern "C" fn gpu_base(memory: *const c_void) -> *mut c_void {
+    // SAFETY: the shim passes what `gpu_new` gave it, before `gpu_free`.
+    unsafe { &*memory.cast::<Memory>() }.host().cast()
+}
+
+extern "C" fn gpu_free(memory: *mut c_void) {
+    // SAFETY: the shim passes what `gpu_new` gave it, once.
+    let memory = unsafe { Arc::from_raw(memory.cast::<Memory>()) };
+    guard((), || {
+        if let Some(gpu) = device().gpu() {
+            gpu.free(&memory);
+        }
+    });
+}
+
+extern "C" fn gpu_max() -> u64 {
+    guard(0, || device().gpu_largest())
+}
+
+extern "C" fn gpu_read(from: *const c_void, to: *mut c_void, size: u64) {
+    // SAFETY: the shim passes memory of `size` bytes that ggml wants filled.
+    let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), size as usize) };
+    guard((), || device().gpu_read(from as u64, to));
+}
+
+extern "C" fn gpu_write(to: *mut c_void, from: *const c_void, size: u64) {
+    // SAFETY: the shim passes memory of `size` bytes that ggml wants copied.
+    let from = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), size as usize) };
+    guard((), || device().gpu_write(to as u64, from));
+}
+
+extern "C" fn gpu_can(node: *const ffi::Node) -> c_int {
+    // SAFETY: the shim passes a node that it flattened just now.
+    let node = unsafe { node_of(&*node) };
+    guard(0, || c_int::from(device().gpu_can(&node)))
+}
+
+extern "C" fn stream_new(number: i32) -> *mut c_void {
+    guard(null_mut(), || {
+        device()
+            .stream(usize::try_from(number).unwrap_or(0))
+            .map_or(null_mut(), |stream| Box::into_raw(Box::new(stream)).cast())
+    })
 }
 
 extern "C" fn stream_free(stream: *mut c_void) {
@@ -121,6 +187,6 @@ extern "C" fn stream_compute(stream: *mut c_void, graph: *const ffi::Graph) -> c
         Outcome::Done => ffi::OK,
         Outcome::Aborted => ffi::ABORTED,
         Outcome::NoMemory => ffi::NO_MEMORY,
-        Outcome::Failed => ffi::FAILED,
+        Outcome::Failed | Outcome::Lost => ffi::FAILED,
     }
 }

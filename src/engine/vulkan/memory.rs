@@ -37,6 +37,9 @@ pub enum MemoryError {
     /// More than the device gives in one piece.
     #[error("{0} MiB in one piece; the device's limit is {1} MiB")]
     TooLarge(u64, u64),
+    /// A failure that a test asked for.
+    #[error("{0} MiB are refused (asked for by TRI_FAULT)")]
+    Fault(u64),
     /// No room.
     #[error("{needed} MiB are needed, {available} MiB are available ({driver})")]
     Full {
@@ -93,6 +96,9 @@ impl Memory {
         let size = size.max(256).next_multiple_of(256);
         if size > device.caps.max_allocation {
             return Err(MemoryError::TooLarge(size >> 20, device.caps.max_allocation >> 20));
+        }
+        if device.faults.allocation() {
+            return Err(MemoryError::Fault(size >> 20));
         }
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
             | vk::BufferUsageFlags::TRANSFER_SRC

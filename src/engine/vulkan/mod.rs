@@ -4,23 +4,33 @@
 #![allow(unsafe_code)]
 
 pub mod caps;
+mod check;
 pub mod device;
+mod engine;
 pub mod memory;
+mod mirror;
 pub mod ops;
 mod pipelines;
 pub mod recording;
+pub mod survey;
 #[cfg(test)]
 pub mod testing;
 
+use crate::config::Fault;
 use crate::graph::Node;
 use ash::vk;
-use device::{Device, Found};
+use check::Check;
+use device::Device;
+pub use engine::Vulkan;
 use memory::{Buffers, Memory, MemoryError, Role};
+use mirror::Mirror;
 use ops::{Dispatch, Lowering, Reject};
 use pipelines::Pipelines;
 use recording::Recording;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use survey::Found;
 
 /// What went wrong on the GPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,24 +63,50 @@ const WORK_LIMIT: f64 = 50e9;
 
 /// An open GPU with everything that its streams share.
 pub struct Gpu {
+    /// Set when the device was lost: nothing is computed on it any more.
+    retired: AtomicBool,
     /// Where ggml's buffers lie.
     pub buffers: Buffers,
+    /// Results that were copied to the CPU with their graph.
+    mirror: Mirror,
     /// Staging for reads of memory that the CPU reads slowly; made when first needed.
     readback: Mutex<Option<Memory>>,
     pipelines: Pipelines,
+    /// The table of a checking build.
+    check: Option<Check>,
     /// The open device; dropped last.
     pub device: Arc<Device>,
 }
 
 impl Gpu {
-    /// Opens a device. `cache`: the folder for compiled shaders.
+    /// Opens a device. `cache`: the folder for compiled shaders. `fault`: what a test wants to fail.
     ///
     /// # Errors
     /// The driver refuses; the sentence says what it said.
-    pub fn open(found: &Found, cache: Option<&Path>) -> Result<Gpu, String> {
-        let device = Arc::new(Device::open(found)?);
-        let pipelines = Pipelines::new(&device, cache, 0).map_err(|e| e.to_string())?;
-        Ok(Gpu { buffers: Buffers::default(), readback: Mutex::default(), pipelines, device })
+    pub fn open(found: &Found, cache: Option<&Path>, fault: Option<Fault>) -> Result<Gpu, String> {
+        let device = Arc::new(Device::open(found, fault)?);
+        let check = if pipelines::CHECKED { Some(Check::new(&device).map_err(|e| e.to_string())?) } else { None };
+        let table = check.as_ref().map_or(0, Check::address);
+        let pipelines = Pipelines::new(&device, cache, table).map_err(|e| e.to_string())?;
+        Ok(Gpu {
+            retired: AtomicBool::new(false),
+            buffers: Buffers::default(),
+            mirror: Mirror::default(),
+            readback: Mutex::default(),
+            pipelines,
+            check,
+            device,
+        })
+    }
+
+    /// Stops using the device for good. True for the first call.
+    pub fn retire(&self) -> bool {
+        !self.retired.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the device may still be used.
+    pub fn alive(&self) -> bool {
+        !self.retired.load(Ordering::Relaxed)
     }
 
     /// Allocates memory for ggml's tensors and makes it known.
@@ -83,7 +119,7 @@ impl Gpu {
         Ok(memory)
     }
 
-    /// Lowers nodes and records them.
+    /// Lowers nodes and records them. Results that the host reads are copied to the CPU with them, where that is faster.
     ///
     /// # Errors
     /// A node cannot be lowered, or there is no memory for its intermediate data.
@@ -94,15 +130,40 @@ impl Gpu {
         let scratch = Memory::new(&self.device, Role::Tensors, first.0.scratch_peak)?;
         let (lowering, dispatches) = self.lower(nodes, params.gpu, scratch.gpu)?;
         params.write(0, &lowering.params);
-        Recording::new(&self.device, &self.pipelines, &dispatches, None, vec![params, scratch], WORK_LIMIT)
+        let outputs = mirror::Outputs::of(nodes, &self.buffers, &self.device)?;
+        let copies = outputs.as_ref().map(|o| (&o.copies[..], o.memory.buffer));
+        let mut recording =
+            Recording::new(&self.device, &self.pipelines, &dispatches, copies, vec![params, scratch], WORK_LIMIT)?;
+        recording.outputs = outputs;
+        Ok(recording)
+    }
+
+    /// Runs a recording and makes its results readable.
+    ///
+    /// # Errors
+    /// The device is lost.
+    pub fn run(&self, recording: &Recording) -> Result<(), GpuError> {
+        self.mirror.clear();
+        if let Some(check) = &self.check {
+            check.allow(&[self.buffers.ranges(), recording.memory()].concat());
+        }
+        recording.run()?;
+        if let Some((count, address)) = self.check.as_ref().and_then(Check::wrong) {
+            return Err(GpuError::Driver(format!("shaders touched {count} wrong addresses, one of them {address:#x}")));
+        }
+        self.mirror.set(recording.outputs.as_ref());
+        Ok(())
+    }
+
+    /// Writes the compiled shaders to disk, if there are new ones.
+    pub fn save(&self) {
+        self.pipelines.save();
     }
 
     fn lower(&self, nodes: &[Node], params: u64, scratch: u64) -> Result<(Lowering<'_>, Vec<Dispatch>), GpuError> {
         let mut lowering = Lowering::new(&self.device.caps, &self.buffers, params, scratch);
-        for node in nodes {
-            ops::lower(node, &mut lowering)?;
-        }
-        let dispatches = std::mem::take(&mut lowering.dispatches);
+        ops::lower_all(nodes, &mut lowering)?;
+        let dispatches = ops::schedule::by_level(std::mem::take(&mut lowering.dispatches));
         Ok((lowering, dispatches))
     }
 
@@ -117,6 +178,9 @@ impl Gpu {
             memory.read(offset, to);
             return Ok(());
         }
+        if self.mirror.read(host, to) {
+            return Ok(());
+        }
         let mut slot = self.readback.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.as_ref().is_none_or(|m| m.size < to.len() as u64) {
             *slot = None;
@@ -128,5 +192,23 @@ impl Gpu {
         Recording::new(&self.device, &self.pipelines, &[], copies, Vec::new(), WORK_LIMIT)?.run()?;
         staging.read(0, to);
         Ok(())
+    }
+
+    /// Copies bytes of the CPU to tensor memory; `host` is an address inside a buffer.
+    ///
+    /// # Errors
+    /// The address is in no buffer.
+    pub fn write(&self, host: u64, from: &[u8]) -> Result<(), GpuError> {
+        let (memory, offset) =
+            self.buffers.find(host).ok_or_else(|| GpuError::Driver(format!("{host:#x} is in no buffer")))?;
+        memory.write(offset, from);
+        self.mirror.forget(host, from.len() as u64);
+        Ok(())
+    }
+
+    /// Gives memory of ggml's tensors up.
+    pub fn free(&self, memory: &Memory) {
+        self.buffers.remove(memory.host() as u64);
+        self.mirror.forget(memory.host() as u64, memory.size);
     }
 }

@@ -64,8 +64,10 @@ pub struct Recording {
     pool: vk::CommandPool,
     buffers: Vec<vk::CommandBuffer>,
     fence: vk::Fence,
+    /// Results that are copied to the CPU at the end.
+    pub outputs: Option<super::mirror::Outputs>,
     /// Parameters and scratch, kept alive for the GPU.
-    _memory: Vec<Memory>,
+    memory: Vec<Memory>,
     /// Barriers recorded; the number of dependent steps.
     pub barriers: usize,
     /// Dispatches recorded.
@@ -98,7 +100,8 @@ impl Recording {
             pool,
             buffers: Vec::new(),
             fence: vk::Fence::null(),
-            _memory: memory,
+            outputs: None,
+            memory,
             barriers: 0,
             dispatches: dispatches.len(),
         };
@@ -176,11 +179,19 @@ impl Recording {
         Ok(())
     }
 
+    /// (GPU address, bytes) of the memory that only this recording uses.
+    pub fn memory(&self) -> Vec<(u64, u64)> {
+        self.memory.iter().map(|m| (m.gpu, m.size)).collect()
+    }
+
     /// Submits it and waits until it is done.
     ///
     /// # Errors
     /// The device is lost, or the driver has no memory.
     pub fn run(&self) -> Result<Duration, GpuError> {
+        if self.device.faults.run() {
+            return Err(GpuError::Lost);
+        }
         let begin = Instant::now();
         let raw = &self.device.raw;
         let each: Vec<_> = self.buffers.iter().map(std::slice::from_ref).collect();

@@ -1,7 +1,7 @@
 //! For tests of shaders: nodes over data on a real device, software or not.
 
-use super::device::{choose, survey};
 use super::memory::Memory;
+use super::survey::{choose, survey};
 use super::{Gpu, ops};
 use crate::config::Gpu as Wish;
 use crate::graph::{Node, Tensor, Type};
@@ -13,12 +13,12 @@ pub fn gpu() -> Option<&'static Gpu> {
     let gpu = GPU.get_or_init(|| {
         let found = survey()?;
         let found = choose(&found, Wish::Auto).or_else(|_| choose(&found, Wish::Lavapipe))?;
-        Gpu::open(found, None)
+        Gpu::open(found, None, None)
     });
     match gpu {
         Ok(gpu) => Some(gpu),
         Err(reason) => {
-            crate::config::host::skipped(&format!("tests of shaders: {reason}"));
+            crate::config::testing::skipped(&format!("tests of shaders: {reason}"));
             None
         }
     }
@@ -76,7 +76,7 @@ impl Room {
         for node in nodes {
             ops::supports(node, self.caps()).unwrap();
         }
-        self.gpu.record(nodes).unwrap().run().unwrap();
+        self.gpu.run(&self.gpu.record(nodes).unwrap()).unwrap();
     }
 
     /// The bytes of a tensor, holes included.
@@ -96,7 +96,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         for memory in &self.held {
-            self.gpu.buffers.remove(memory.host() as u64);
+            self.gpu.free(memory);
         }
     }
 }

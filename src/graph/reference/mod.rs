@@ -3,6 +3,7 @@
 pub mod attention;
 pub mod copies;
 pub mod elementwise;
+pub mod images;
 pub mod norm;
 pub mod product;
 pub mod q8;

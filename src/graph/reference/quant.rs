@@ -111,6 +111,39 @@ impl Block<'_> {
     }
 }
 
+/// A row of blocks of noise for tests: random bits, but scales that are ordinary numbers below 2.
+#[cfg(test)]
+pub fn sample(ty: Type, seed: u64, elements: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut byte = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    let mut row: Vec<u8> = (0..elements as u64 / ty.block() * ty.bytes()).map(|_| byte()).collect();
+    let halves: &[usize] = match ty {
+        Type::F16 | Type::Q4_0 | Type::Q5_0 | Type::Q8_0 | Type::IQ4_NL | Type::IQ4_XS => &[0],
+        Type::Q4_1 | Type::Q5_1 | Type::Q4_K | Type::Q5_K => &[0, 2],
+        Type::Q2_K => &[80, 82],
+        Type::Q3_K => &[108],
+        Type::Q6_K => &[208],
+        _ => &[],
+    };
+    for block in row.chunks_exact_mut(ty.bytes() as usize) {
+        for &at in halves {
+            block[at + 1] = block[at + 1] & 0x83 | 0x38;
+        }
+        match ty {
+            Type::F32 => (block[2], block[3]) = (block[2] & 0x7f, block[3] & 0x80 | 0x3f),
+            Type::BF16 => block[1] = block[1] & 0x80 | 0x3f,
+            Type::MXFP4 => block[0] = 120 + block[0] % 8,
+            _ => {}
+        }
+    }
+    row
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

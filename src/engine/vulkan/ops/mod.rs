@@ -7,16 +7,24 @@ mod attention;
 mod copies;
 pub mod dispatch;
 mod elementwise;
+mod floatvec;
+mod fuse;
+mod images;
+mod loops;
 mod matmul;
 mod matmul_matrix;
 mod matmul_tile;
 mod matvec;
 mod norm;
+mod places;
 mod product;
 pub mod quantize;
 mod reduce;
 mod rope;
+mod rows;
+pub mod schedule;
 mod softmax;
+mod sort;
 
 pub use dispatch::{Dispatch, Params, Push, Span};
 
@@ -228,6 +236,17 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
         cx.dispatches.truncate(before);
     }
     result
+}
+
+/// Lowers a run of nodes: those that belong together in one dispatch where there is a shader for it.
+///
+/// # Errors
+/// The first node that the GPU does not compute.
+pub fn lower_all(nodes: &[Node], cx: &mut Lowering) -> Result<(), Reject> {
+    for item in fuse::items(nodes, cx.caps) {
+        fuse::lower(&item, nodes, cx)?;
+    }
+    Ok(())
 }
 
 /// The types of a node's sources and result, for messages.

@@ -1,9 +1,116 @@
-//! Rotary position embedding.
+//! Rotary position embedding, forward and back.
 
-use super::{Lowering, Reject};
-use crate::graph::Node;
+use super::{Dispatch, Lowering, Push, Reject, expect_types, source};
+use crate::graph::{Node, Type};
+use std::f32::consts::PI;
+
+const MROPE: i32 = 8;
+const VISION: i32 = 24;
+const MODES: [i32; 5] = [0, 2, MROPE, VISION, 40];
 
 /// Lowers a node of this family.
-pub fn lower(node: &Node, _cx: &mut Lowering) -> Result<(), Reject> {
-    Err(Reject::Op(node.op.to_owned()))
+pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
+    let shader = if node.dst.ty == Type::F16 { "rope_f16" } else { "rope_f32" };
+    let plain = if node.dst.ty == Type::F16 { Type::F16 } else { Type::F32 };
+    expect_types(node, plain, &[plain, Type::I32])?;
+    let (x, dst, positions, factors) = (source(node, 0)?, node.dst, source(node, 1)?, node.src[2]);
+    let angles = Angles::of(node)?;
+    let wanted = dst.ne[2] * if angles.mode & MROPE != 0 { 4 } else { 1 };
+    if x.ne != dst.ne || !x.row_contiguous() || !dst.row_contiguous() || dst.elements() > i64::from(u32::MAX) {
+        return Err(Reject::Shape(node.op, format!("{:?} to {:?}, strides {:?}", x.ne, dst.ne, x.nb)));
+    }
+    if positions.ne[0] < wanted || !positions.row_contiguous() {
+        return Err(Reject::Shape(node.op, format!("{} positions where {wanted} are wanted", positions.ne[0])));
+    }
+    let pairs = i64::from(if angles.mode == VISION { angles.dims } else { angles.dims / 2 });
+    if let Some(f) = factors.filter(|f| f.ty != Type::F32 || f.ne[0] < pairs || !f.row_contiguous()) {
+        return Err(Reject::Shape(node.op, format!("{} {} factors for {pairs} pairs", f.ne[0], f.ty.name())));
+    }
+    let mut push = Push::new();
+    for t in [Some(x), Some(dst), Some(positions), factors] {
+        push = push.u64(t.map_or(Ok(0), |t| cx.address(&t))?);
+    }
+    let (from, to) = (cx.tensor(&x)?, cx.tensor(&dst)?);
+    let items = dst.elements() as u64 / 2;
+    for x in to.ne[..3].iter().chain([&(items as u32)]).chain(&from.nb[1..]).chain(&to.nb[1..]) {
+        push = push.u32(*x);
+    }
+    let mut reads = vec![cx.span(&x)?, cx.span(&positions)?];
+    if let Some(f) = factors {
+        reads.push(cx.span(&f)?);
+    }
+    let writes = vec![cx.span(&dst)?];
+    // Small workgroups: a single token's heads then spread over many processors.
+    let size = 64.max(cx.caps.subgroup);
+    cx.push(Dispatch {
+        shader,
+        spec: vec![size, angles.mode as u32, u32::from(node.op == "ROPE_BACK"), u32::from(factors.is_some())],
+        push: angles.push(push),
+        groups: Dispatch::over(items, size),
+        reads,
+        writes,
+        work: 100.0 * items as f64,
+    });
+    Ok(())
 }
+
+/// What `op_params` say about the angles.
+struct Angles {
+    mode: i32,
+    dims: i32,
+    first: i32,
+    sections: u32,
+    step: f32,
+    scale: f32,
+    ext: f32,
+    magnitude: f32,
+    low: f32,
+    high: f32,
+}
+
+impl Angles {
+    fn of(node: &Node) -> Result<Angles, Reject> {
+        let p = &node.params;
+        let (dims, mode, context, first, row) = (p[1], p[2], p[4], p[15], node.dst.ne[0]);
+        let wrong = |what: String| Err(Reject::Shape(node.op, what));
+        if !MODES.contains(&mode) {
+            return wrong(format!("mode {mode}"));
+        }
+        let fits = dims > 0 && first >= 0 && i64::from(dims) + i64::from(first) <= row;
+        let halves = mode != VISION || (i64::from(dims) * 2 == row && first == 0);
+        if !fits || !halves || dims % 2 != 0 || first % 2 != 0 || row % 2 != 0 {
+            return wrong(format!("{dims} dimensions from {first} of {row} in mode {mode}"));
+        }
+        let sections = &p[11..15];
+        let total: i64 = sections.iter().map(|s| i64::from(*s)).sum();
+        // An empty section before one that is not empty: ggml-cpu then continues an angle instead of starting it.
+        let gap = mode == VISION && (0..3).any(|i| sections[i] == 0 && sections[i + 1..].iter().any(|s| *s > 0));
+        if mode & MROPE != 0 && (total <= 0 || gap || sections.iter().any(|s| !(0..256).contains(s))) {
+            return wrong(format!("sections {sections:?}"));
+        }
+        let [base, scale, ext, attention, fast, slow] = [5, 6, 7, 8, 9, 10].map(|i| node.param_f32(i));
+        // The pair that turns `turns` times within the context that the model was trained for.
+        let pair = |turns: f32| dims as f32 * (context as f32 / (turns * 2.0 * PI)).ln() / (2.0 * base.ln());
+        Ok(Angles {
+            mode,
+            dims,
+            first,
+            sections: sections.iter().rev().fold(0, |all, s| all << 8 | (*s as u32 & 0xff)),
+            step: base.powf(-2.0 / dims as f32),
+            scale,
+            ext,
+            magnitude: if ext == 0.0 { attention } else { attention * (1.0 + 0.1 * (1.0 / scale).ln()) },
+            low: pair(fast).floor().max(0.0),
+            high: pair(slow).ceil().min(dims as f32 - 1.0),
+        })
+    }
+
+    fn push(&self, push: Push) -> Push {
+        let push = push.u32(self.dims as u32).u32(self.first as u32).u32(self.sections);
+        [self.step, self.scale, self.ext, self.magnitude, self.low, self.high].into_iter().fold(push, Push::f32)
+    }
+}
+
+#[cfg(test)]
+#[path = "rope_tests.rs"]
+mod tests;
