@@ -12,6 +12,7 @@ mod fuse;
 mod images;
 mod loops;
 mod matmul;
+mod matmul_experts;
 mod matmul_matrix;
 mod matmul_tile;
 mod matvec;
