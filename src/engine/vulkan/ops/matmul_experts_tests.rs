@@ -40,14 +40,12 @@ fn experts_with_several_tiles_and_with_none() {
     let ids = |i: usize| [0, 2, 0, 3, 4, 0, 0][i * 5 % 7];
     let shape = |columns| Shape { experts: 5, used: 3, tokens: 40, columns };
     // Activations are rounded to 8 bits, or both factors to 11.
-    let e = error(&mut room, Type::Q4_K, [35, 256], &shape(1), ids);
-    assert!(e < 3e-5, "q4_K: {e}");
-    let e = error(&mut room, Type::Q8_0, [35, 96], &shape(3), ids);
-    assert!(e < 3e-5, "q8_0: {e}");
+    for columns in [1, 3] {
+        let e = error(&mut room, Type::Q8_0, [35, 96], &shape(columns), ids);
+        assert!(e < 3e-5, "q8_0: {e}");
+    }
     let e = error(&mut room, Type::F16, [35, 67], &shape(3), ids);
     assert!(e < 1e-6, "f16: {e}");
-    let e = error(&mut room, Type::MXFP4, [35, 64], &shape(1), ids);
-    assert!(e < 1e-6, "mxfp4: {e}");
     let e =
         error(&mut room, Type::F16, [3, 64], &Shape { experts: 2, used: 1, tokens: 33, columns: 1 }, |i| i as i32 % 2);
     assert!(e < 1e-6, "one use: {e}");
