@@ -15,6 +15,7 @@ mod fuse_rope;
 mod images;
 mod loops;
 mod matmul;
+mod matmul_experts;
 mod matmul_matrix;
 mod matmul_tile;
 pub mod matvec;
