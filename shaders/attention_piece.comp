@@ -36,8 +36,9 @@ void main() {
     const uint64_t keys = keys_at(), values = values_at();
 
     // Rows beyond the last repeat it, and are not stored.
-    for (uint i = tid; i < ROWS * DK; i += WG) {
-        query[i / 4][i % 4] = load_f32(query_at(min(first + i / DK, total - 1)) + 4 * (i % DK));
+    for (uint i = tid; i < ROWS * DK / 4; i += WG) {
+        const uint64_t at = query_at(min(first + i / (DK / 4), total - 1)) + 16 * (i % (DK / 4));
+        query[i] = vec4(load_f32(at), load_f32(at + 4), load_f32(at + 8), load_f32(at + 12));
     }
 
     vec4 acc[ROWS * 2];

@@ -1,20 +1,32 @@
 // The values of weights: of the rows that `ids` names (GET_ROWS), or of all elements in order (CPY).
-// variant get_word   WORD
-// variant get_f16    WEIGHT=f16
-// variant get_bf16   WEIGHT=bf16
-// variant get_q4_0   WEIGHT=q4_0
-// variant get_q4_1   WEIGHT=q4_1
-// variant get_q5_0   WEIGHT=q5_0
-// variant get_q5_1   WEIGHT=q5_1
-// variant get_q8_0   WEIGHT=q8_0
-// variant get_q2_K   WEIGHT=q2_K
-// variant get_q3_K   WEIGHT=q3_K
-// variant get_q4_K   WEIGHT=q4_K
-// variant get_q5_K   WEIGHT=q5_K
-// variant get_q6_K   WEIGHT=q6_K
-// variant get_iq4_nl WEIGHT=iq4_nl
-// variant get_iq4_xs WEIGHT=iq4_xs
-// variant get_mxfp4  WEIGHT=mxfp4
+// variant get_word    WORD
+// variant get_f16     WEIGHT=f16
+// variant get_bf16    WEIGHT=bf16
+// variant get_q4_0    WEIGHT=q4_0
+// variant get_q4_1    WEIGHT=q4_1
+// variant get_q5_0    WEIGHT=q5_0
+// variant get_q5_1    WEIGHT=q5_1
+// variant get_q8_0    WEIGHT=q8_0
+// variant get_q2_K    WEIGHT=q2_K
+// variant get_q3_K    WEIGHT=q3_K
+// variant get_q4_K    WEIGHT=q4_K
+// variant get_q5_K    WEIGHT=q5_K
+// variant get_q6_K    WEIGHT=q6_K
+// variant get_iq4_nl  WEIGHT=iq4_nl
+// variant get_iq4_xs  WEIGHT=iq4_xs
+// variant get_mxfp4   WEIGHT=mxfp4
+// variant get_iq1_s   WEIGHT=iq1_s
+// variant get_iq1_m   WEIGHT=iq1_m
+// variant get_iq2_xxs WEIGHT=iq2_xxs
+// variant get_iq2_xs  WEIGHT=iq2_xs
+// variant get_iq2_s   WEIGHT=iq2_s
+// variant get_iq3_xxs WEIGHT=iq3_xxs
+// variant get_iq3_s   WEIGHT=iq3_s
+// variant get_tq1_0   WEIGHT=tq1_0
+// variant get_tq2_0   WEIGHT=tq2_0
+// variant get_q1_0    WEIGHT=q1_0
+// variant get_q2_0    WEIGHT=q2_0
+// variant get_nvfp4   WEIGHT=nvfp4
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
@@ -28,9 +40,10 @@ layout(constant_id = 1) const uint WIDTH = 4;
 layout(constant_id = 2) const uint BY_ID = 1;
 
 layout(push_constant, scalar) uniform Push {
-    Tensor dst;
-    Tensor src;
-    Tensor ids;
+    Tensor   dst;
+    Tensor   src;
+    Tensor   ids;
+    uint64_t grid;
 };
 
 // Place `index`, in pieces of WIDTH elements, of a tensor of shape `ne`; the first coordinate is that of an element.
@@ -46,6 +59,7 @@ void main() {
     if (index >= elements(dst) / WIDTH) {
         return;
     }
+    weight_grid      = grid;
     const uvec4 to   = piece(index, dst.ne);
     uvec4       from = to;
     if (BY_ID != 0) {

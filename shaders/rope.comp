@@ -1,7 +1,9 @@
 // ROPE and ROPE_BACK: pairs of a row rotated by angles that grow with the position; f32 or f16. Each invocation moves the
-// two elements of one pair, so dst may lie on x.
+// two elements of one pair, so dst may lie on x. With ROWS each token's heads become one f16 row of a KV cache, at the place
+// that an index says: ROPE and SET_ROWS in one.
 // variant rope_f32
 // variant rope_f16 HALF
+// variant rope_rows ROWS
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
@@ -29,6 +31,9 @@ layout(push_constant, scalar) uniform Push {
     float    ext_factor;            // YaRN: how much of the unscaled angle the fast pairs keep
     float    magnitude;
     float    low, high;             // YaRN: the pairs between which the share changes
+#ifdef ROWS
+    uint64_t rows;                  // i64 for each token
+#endif
 } p;
 
 #ifdef HALF
@@ -39,6 +44,13 @@ layout(push_constant, scalar) uniform Push {
 #define SIZE 4
 #define LOAD load_f32
 #define STORE store_f32
+#endif
+#ifdef ROWS
+#define DST_SIZE 2
+#undef STORE
+#define STORE store_f16
+#else
+#define DST_SIZE SIZE
 #endif
 
 uint section(uint i) { return (p.sections >> (8 * i)) & 0xff; }
@@ -88,7 +100,11 @@ void main() {
     const uint j = index % half_row, row = index / half_row;
     const uint i1 = row % p.ne1, i2 = row / p.ne1 % p.ne2, i3 = row / p.ne1 / p.ne2;
     const uint64_t x = p.x + (i1 * p.x_nb[0] + i2 * p.x_nb[1] + i3 * p.x_nb[2]);
+#ifdef ROWS
+    const uint64_t dst = p.dst + (i1 * p.dst_nb[0] + uint64_t(load_u32(p.rows + i2 * 8)) * p.dst_nb[1]);
+#else
     const uint64_t dst = p.dst + (i1 * p.dst_nb[0] + i2 * p.dst_nb[1] + i3 * p.dst_nb[2]);
+#endif
     const uint     rotated = MODE == 24 ? p.n_dims : p.n_dims / 2;
     uvec2          e;
     if (j < rotated) {
@@ -102,6 +118,6 @@ void main() {
         const vec2 turn = rotation(j, i2);
         v = vec2(v.x * turn.x - v.y * turn.y, v.x * turn.y + v.y * turn.x);
     }
-    STORE(dst + e.x * SIZE, v.x);
-    STORE(dst + e.y * SIZE, v.y);
+    STORE(dst + e.x * DST_SIZE, v.x);
+    STORE(dst + e.y * DST_SIZE, v.y);
 }

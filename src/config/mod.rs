@@ -51,6 +51,13 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "The least important messages that are shown. In a host they go through ggml's log callback.",
     },
     Variable {
+        name: "TRI_TRACE",
+        allowed: "off | gpu",
+        default: "off",
+        meaning: "Measures how long the GPU takes for the dispatches between two barriers, and lists the sums by shader \
+                  when a stream ends. Costs some speed.",
+    },
+    Variable {
         name: "TRI_FAULT",
         allowed: "off | alloc@N | compute@N | panic@N | vulkan:alloc@N | vulkan:lost@N (N counts from 1)",
         default: "off",
@@ -134,6 +141,8 @@ pub struct Config {
     pub layout: Layout,
     /// `TRI_LOG`.
     pub log: log::LevelFilter,
+    /// `TRI_TRACE`.
+    pub trace: bool,
     /// `TRI_FAULT`.
     pub fault: Option<Fault>,
     /// The folder for what can be computed again, such as compiled shaders: `$XDG_CACHE_HOME/ggml-tri`.
@@ -188,6 +197,7 @@ impl Config {
             npu: read(&value, "TRI_NPU", Npu::Auto, npu)?,
             layout: read(&value, "TRI_LAYOUT", Layout::Auto, layout)?,
             log: read(&value, "TRI_LOG", log::LevelFilter::Info, level)?,
+            trace: read(&value, "TRI_TRACE", false, trace)?,
             fault: read(&value, "TRI_FAULT", None, fault)?,
             cache: None,
             unknown,
@@ -249,6 +259,14 @@ fn level(text: &str) -> Option<log::LevelFilter> {
         "info" => Some(log::LevelFilter::Info),
         "debug" => Some(log::LevelFilter::Debug),
         "off" => Some(log::LevelFilter::Off),
+        _ => None,
+    }
+}
+
+fn trace(text: &str) -> Option<bool> {
+    match text {
+        "off" => Some(false),
+        "gpu" => Some(true),
         _ => None,
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Pure room: no unsafe code, no clock, no file, no thread.
 
-pub mod kept;
 pub mod grids;
+pub mod kept;
 pub mod reference;
 pub mod types;
 

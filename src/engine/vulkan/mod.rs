@@ -8,13 +8,14 @@ mod check;
 pub mod device;
 mod engine;
 pub mod memory;
-mod mirror;
+pub mod mirror;
 pub mod ops;
 mod pipelines;
 pub mod recording;
 pub mod survey;
 #[cfg(test)]
 pub mod testing;
+mod trace;
 
 use crate::config::Fault;
 use crate::graph::Node;
@@ -24,13 +25,14 @@ use device::Device;
 pub use engine::Vulkan;
 use memory::{Buffers, Memory, MemoryError, Role};
 use mirror::Mirror;
-use ops::{Dispatch, Lowering, Reject};
+use ops::{Lowering, Reject};
 use pipelines::Pipelines;
 use recording::Recording;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use survey::Found;
+use trace::Sums;
 
 /// What went wrong on the GPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +63,15 @@ impl From<vk::Result> for GpuError {
 /// The most operations of one submission before its speed is known: 0.1 s of the slowest GPU in question (about 0.5 TFLOPS).
 const WORK_LIMIT: f64 = 50e9;
 
+/// What a caller may want besides computing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wish {
+    /// What is to fail.
+    pub fault: Option<Fault>,
+    /// Whether times are measured on the GPU.
+    pub trace: bool,
+}
+
 /// An open GPU with everything that its streams share.
 pub struct Gpu {
     /// Set when the device was lost: nothing is computed on it any more.
@@ -72,6 +83,8 @@ pub struct Gpu {
     /// Staging for reads of memory that the CPU reads slowly; made when first needed.
     readback: Mutex<Option<Memory>>,
     pipelines: Pipelines,
+    /// Times measured on the GPU.
+    times: Sums,
     /// The table of a checking build.
     check: Option<Check>,
     /// The open device; dropped last.
@@ -79,12 +92,12 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Opens a device. `cache`: the folder for compiled shaders. `fault`: what a test wants to fail.
+    /// Opens a device. `cache`: the folder for compiled shaders. `wish`: what is wanted besides computing.
     ///
     /// # Errors
     /// The driver refuses; the sentence says what it said.
-    pub fn open(found: &Found, cache: Option<&Path>, fault: Option<Fault>) -> Result<Gpu, String> {
-        let device = Arc::new(Device::open(found, fault)?);
+    pub fn open(found: &Found, cache: Option<&Path>, wish: Wish) -> Result<Gpu, String> {
+        let device = Arc::new(Device::open(found, wish.fault, wish.trace)?);
         let check = if pipelines::CHECKED { Some(Check::new(&device).map_err(|e| e.to_string())?) } else { None };
         let table = check.as_ref().map_or(0, Check::address);
         let pipelines = Pipelines::new(&device, cache, table).map_err(|e| e.to_string())?;
@@ -94,6 +107,7 @@ impl Gpu {
             mirror: Mirror::default(),
             readback: Mutex::default(),
             pipelines,
+            times: Sums::default(),
             check,
             device,
         })
@@ -124,16 +138,32 @@ impl Gpu {
     /// # Errors
     /// A node cannot be lowered, or there is no memory for its intermediate data.
     pub fn record(&self, nodes: &[Node]) -> Result<Recording, GpuError> {
-        // Lowering twice: the first time tells how much memory parameters and scratch need.
-        let first = self.lower(nodes, 0, 0)?;
-        let params = Memory::new(&self.device, Role::Tensors, first.0.params.len() as u64)?;
-        let scratch = Memory::new(&self.device, Role::Tensors, first.0.scratch_peak)?;
-        let (lowering, dispatches) = self.lower(nodes, params.gpu, scratch.gpu)?;
-        params.write(0, &lowering.params);
         let outputs = mirror::Outputs::of(nodes, &self.buffers, &self.device)?;
+        self.record_with(outputs, |cx| ops::lower_all(nodes, cx))
+    }
+
+    /// Records the dispatches that `lower` makes, and then the copies of `outputs`. `lower` is called twice and must do the
+    /// same both times.
+    ///
+    /// # Errors
+    /// `lower` fails, or there is no memory for intermediate data.
+    pub fn record_with(
+        &self,
+        outputs: Option<mirror::Outputs>,
+        lower: impl Fn(&mut Lowering) -> Result<(), Reject>,
+    ) -> Result<Recording, GpuError> {
+        // The first time tells how much memory parameters and scratch need.
+        let mut first = Lowering::new(&self.device.caps, &self.buffers, 0, 0);
+        lower(&mut first)?;
+        let params = Memory::new(&self.device, Role::Tensors, first.params.len() as u64)?;
+        let scratch = Memory::new(&self.device, Role::Tensors, first.scratch_peak)?;
+        let mut cx = Lowering::new(&self.device.caps, &self.buffers, params.gpu, scratch.gpu);
+        lower(&mut cx)?;
+        params.write(0, &cx.params);
+        let dispatches = ops::schedule::by_level(cx.dispatches);
         let copies = outputs.as_ref().map(|o| (&o.copies[..], o.memory.buffer));
-        let mut recording =
-            Recording::new(&self.device, &self.pipelines, &dispatches, copies, vec![params, scratch], WORK_LIMIT)?;
+        let memory = vec![params, scratch];
+        let mut recording = Recording::new(&self.device, &self.pipelines, &dispatches, copies, memory, WORK_LIMIT)?;
         recording.outputs = outputs;
         Ok(recording)
     }
@@ -151,20 +181,21 @@ impl Gpu {
         if let Some((count, address)) = self.check.as_ref().and_then(Check::wrong) {
             return Err(GpuError::Driver(format!("shaders touched {count} wrong addresses, one of them {address:#x}")));
         }
+        if let Some(stamps) = &recording.stamps {
+            self.times.add(stamps)?;
+        }
         self.mirror.set(recording.outputs.as_ref());
         Ok(())
+    }
+
+    /// The times measured since the last call, one line for each kind of level.
+    pub fn times(&self) -> Vec<String> {
+        self.times.take()
     }
 
     /// Writes the compiled shaders to disk, if there are new ones.
     pub fn save(&self) {
         self.pipelines.save();
-    }
-
-    fn lower(&self, nodes: &[Node], params: u64, scratch: u64) -> Result<(Lowering<'_>, Vec<Dispatch>), GpuError> {
-        let mut lowering = Lowering::new(&self.device.caps, &self.buffers, params, scratch);
-        ops::lower_all(nodes, &mut lowering)?;
-        let dispatches = ops::schedule::by_level(std::mem::take(&mut lowering.dispatches));
-        Ok((lowering, dispatches))
     }
 
     /// Copies tensor memory to the CPU; `host` is an address inside a buffer.

@@ -93,9 +93,13 @@ fn least_squares(x: &[f32], extreme: f32) -> (f32, Vec<u8>) {
     (if with_q > 0.0 { with_x / with_q } else { 0.0 }, levels)
 }
 
-/// The lines of `tests/golden/quantizers.txt`: a row of numbers, and for each type what ggml makes of it.
+/// A row of numbers, and for each type what ggml makes of it.
 #[cfg(test)]
-pub fn golden() -> Option<(Vec<f32>, Vec<(Type, Vec<u8>)>)> {
+pub type Golden = (Vec<f32>, Vec<(Type, Vec<u8>)>);
+
+/// What `tests/golden/quantizers.txt` says.
+#[cfg(test)]
+pub fn golden() -> Option<Golden> {
     let byte = |hex: &str, i: usize| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok();
     let bytes = |hex: &str| (0..hex.len() / 2).map(|i| byte(hex, i)).collect::<Option<Vec<u8>>>();
     let text = include_str!("../../../tests/golden/quantizers.txt");

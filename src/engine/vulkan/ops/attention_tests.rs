@@ -271,6 +271,25 @@ fn long_prompts_are_cut_and_every_query_is_computed_once() {
 }
 
 #[test]
+fn matrices_take_prompts_of_halves_and_blocks_where_the_device_has_them() {
+    let caps = Caps { subgroup: 32, matrix_f16: Some(MatrixShape { m: 16, n: 16, k: 16 }), ..Caps::for_tests() };
+    let first = |caps: &Caps, n: i64, head: i64, ty: Type| {
+        let (q, k) = (Tensor::new(Type::F32, [head, n, 32, 1]), Tensor::new(ty, [head, 512, 8, 1]));
+        let mut cx = Lowering::question(caps);
+        lower(&Node::new(OP, Tensor::new(Type::F32, [head, 32, n, 1]), &[q, k, k]), &mut cx).unwrap();
+        cx.dispatches.swap_remove(0)
+    };
+    let tile = first(&caps, 100, 128, Type::F16);
+    // 400 rows of a KV head in groups of 64; tiles of 32 positions.
+    assert_eq!((tile.shader, tile.groups, tile.spec[4]), ("attention_tile", [7, 1, 8], 32));
+    assert_eq!(first(&caps, 17, 256, Type::Q8_0).spec[4], 16, "more would not fit into shared memory");
+    for (n, head, ty) in [(16, 128, Type::F16), (17, 512, Type::F16), (17, 128, Type::F32)] {
+        assert_eq!(first(&caps, n, head, ty).shader, "attention_piece", "{n} {head} {ty:?}");
+    }
+    assert_eq!(first(&Caps::for_tests(), 17, 128, Type::F16).shader, "attention_piece");
+}
+
+#[test]
 fn what_the_shader_does_not_take_is_refused_with_its_numbers() {
     let caps = Caps::for_tests();
     let node = |dk: i64, kt: Type| {

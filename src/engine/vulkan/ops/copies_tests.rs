@@ -20,6 +20,18 @@ const WEIGHTS: &[Type] = &[
     Type::IQ4_NL,
     Type::IQ4_XS,
     Type::MXFP4,
+    Type::IQ1_S,
+    Type::IQ1_M,
+    Type::IQ2_XXS,
+    Type::IQ2_XS,
+    Type::IQ2_S,
+    Type::IQ3_XXS,
+    Type::IQ3_S,
+    Type::TQ1_0,
+    Type::TQ2_0,
+    Type::Q1_0,
+    Type::Q2_0,
+    Type::NVFP4,
 ];
 const STORED: &[Type] =
     &[Type::F32, Type::F16, Type::BF16, Type::Q4_0, Type::Q4_1, Type::Q5_0, Type::Q5_1, Type::Q8_0, Type::IQ4_NL];

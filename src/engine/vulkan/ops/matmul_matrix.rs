@@ -163,8 +163,8 @@ fn pack(product: &Product, tile: u32, cx: &mut Lowering) -> Result<Span, Reject>
     if pieces * 16 > u64::from(u32::MAX) {
         return Err(Reject::Shape("MUL_MAT", format!("{pieces} pieces of activations")));
     }
-    let aligned =
-        b.nb[0] == 4 && product.k.is_multiple_of(8) && (b.address | u64::from(b.nb[1] | b.nb[2] | b.nb[3])) % 16 == 0;
+    let starts = b.address | u64::from(b.nb[1] | b.nb[2] | b.nb[3]);
+    let aligned = b.nb[0] == 4 && product.k.is_multiple_of(8) && starts.is_multiple_of(16);
     let span = cx.scratch(pieces * 16);
     let push = Push::new().u64(span.start).u32(columns).u32(eights).u32(u32::from(aligned)).u32(pieces as u32);
     let reads = vec![cx.span(&product.b)?];

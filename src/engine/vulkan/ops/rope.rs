@@ -1,16 +1,50 @@
 //! Rotary position embedding, forward and back.
 
 use super::{Dispatch, Lowering, Push, Reject, expect_types, source};
-use crate::graph::{Node, Type};
+use crate::graph::{Node, Tensor, Type};
 use std::f32::consts::PI;
 
 const MROPE: i32 = 8;
 const VISION: i32 = 24;
 const MODES: [i32; 5] = [0, 2, MROPE, VISION, 40];
 
+/// Where the rotated rows go instead of the node's own result: f16 rows of a KV cache.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rows {
+    /// The cache: one row holds all heads of a token.
+    pub cache: Tensor,
+    /// The row of each token, i64.
+    pub index: Tensor,
+}
+
 /// Lowers a node of this family.
 pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
-    let shader = if node.dst.ty == Type::F16 { "rope_f16" } else { "rope_f32" };
+    lower_to(node, None, cx)
+}
+
+/// Lowers a ROPE node whose result goes into a KV cache, with the bits of a SET_ROWS that follows it.
+///
+/// # Errors
+/// As [`lower`]; or the cache's rows are not f16 rows of all heads.
+pub fn lower_rows(node: &Node, rows: &Rows, cx: &mut Lowering) -> Result<(), Reject> {
+    let Rows { cache, index } = rows;
+    let [dims, heads, tokens, sequences] = node.dst.ne;
+    let fits = node.dst.ty == Type::F32 && cache.ty == Type::F16 && cache.row_contiguous() && sequences == 1;
+    let whole = cache.ne[0] == dims * heads && cache.ne[2] * cache.ne[3] == 1;
+    if !fits || !whole || index.ty != Type::I64 || !index.contiguous() || index.elements() != tokens {
+        return Err(Reject::Shape("ROPE", format!("{:?} to rows of {:?} {}", node.dst.ne, cache.ne, cache.ty.name())));
+    }
+    lower_to(node, Some(rows), cx)
+}
+
+fn lower_to(node: &Node, rows: Option<&Rows>, cx: &mut Lowering) -> Result<(), Reject> {
+    let shader = if rows.is_some() {
+        "rope_rows"
+    } else if node.dst.ty == Type::F16 {
+        "rope_f16"
+    } else {
+        "rope_f32"
+    };
     let plain = if node.dst.ty == Type::F16 { Type::F16 } else { Type::F32 };
     expect_types(node, plain, &[plain, Type::I32])?;
     let (x, dst, positions, factors) = (source(node, 0)?, node.dst, source(node, 1)?, node.src[2]);
@@ -27,10 +61,14 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
         return Err(Reject::Shape(node.op, format!("{} {} factors for {pairs} pairs", f.ne[0], f.ty.name())));
     }
     let mut push = Push::new();
-    for t in [Some(x), Some(dst), Some(positions), factors] {
+    let target = rows.map_or(dst, |r| r.cache);
+    for t in [Some(x), Some(target), Some(positions), factors] {
         push = push.u64(t.map_or(Ok(0), |t| cx.address(&t))?);
     }
-    let (from, to) = (cx.tensor(&x)?, cx.tensor(&dst)?);
+    let (from, mut to) = (cx.tensor(&x)?, cx.tensor(&dst)?);
+    if let Some(r) = rows {
+        to.nb = [2, 2 * to.ne[0], cx.tensor(&r.cache)?.nb[1], 0];
+    }
     let items = dst.elements() as u64 / 2;
     for x in to.ne[..3].iter().chain([&(items as u32)]).chain(&from.nb[1..]).chain(&to.nb[1..]) {
         push = push.u32(*x);
@@ -39,13 +77,18 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
     if let Some(f) = factors {
         reads.push(cx.span(&f)?);
     }
-    let writes = vec![cx.span(&dst)?];
+    let mut push = angles.push(push);
+    if let Some(r) = rows {
+        push = push.u64(cx.address(&r.index)?);
+        reads.push(cx.span(&r.index)?);
+    }
+    let writes = vec![cx.span(&target)?];
     // Small workgroups: a single token's heads then spread over many processors.
     let size = 64.max(cx.caps.subgroup);
     cx.push(Dispatch {
         shader,
         spec: vec![size, angles.mode as u32, u32::from(node.op == "ROPE_BACK"), u32::from(factors.is_some())],
-        push: angles.push(push),
+        push,
         groups: Dispatch::over(items, size),
         reads,
         writes,

@@ -2,7 +2,7 @@
 //! (`put.comp`).
 
 use super::loops::{GROUP, plain, push};
-use super::{Dispatch, Lowering, Reject, source, type_list};
+use super::{Dispatch, Lowering, Reject, TensorParams, source, type_list};
 use crate::graph::{Node, Tensor, Type};
 
 /// The shader that reads a type's values, or words of 4 bytes as they are.
@@ -24,6 +24,18 @@ fn getter(ty: Type) -> Option<&'static str> {
         Type::IQ4_NL => "get_iq4_nl",
         Type::IQ4_XS => "get_iq4_xs",
         Type::MXFP4 => "get_mxfp4",
+        Type::IQ1_S => "get_iq1_s",
+        Type::IQ1_M => "get_iq1_m",
+        Type::IQ2_XXS => "get_iq2_xxs",
+        Type::IQ2_XS => "get_iq2_xs",
+        Type::IQ2_S => "get_iq2_s",
+        Type::IQ3_XXS => "get_iq3_xxs",
+        Type::IQ3_S => "get_iq3_s",
+        Type::TQ1_0 => "get_tq1_0",
+        Type::TQ2_0 => "get_tq2_0",
+        Type::Q1_0 => "get_q1_0",
+        Type::Q2_0 => "get_q2_0",
+        Type::NVFP4 => "get_nvfp4",
         _ => return None,
     })
 }
@@ -88,18 +100,19 @@ pub fn get(node: &Node, cx: &mut Lowering, src: &Tensor, ids: Option<&Tensor>) -
         return Err(Reject::Shape(node.op, format!("rows of {ty} in steps of {step} bytes")));
     }
     let wide = src.ne[0] % 4 == 0 && dst.ne[0] % 4 == 0;
-    let mut tensors = vec![cx.tensor(dst)?, cx.tensor(src)?];
+    let mut tensors = [cx.tensor(dst)?, cx.tensor(src)?, TensorParams { address: 0, ne: [0; 4], nb: [0; 4] }];
     let mut reads = vec![cx.span(src)?];
     if let Some(ids) = ids {
-        tensors.push(cx.tensor(ids)?);
+        tensors[2] = cx.tensor(ids)?;
         reads.push(cx.span(ids)?);
     }
+    let push = push(&tensors).u64(cx.grid(src.ty));
     let width = if wide { 4 } else { 1 };
     let items = dst.elements() as u64 / u64::from(width);
     cx.push(Dispatch {
         shader,
         spec: vec![GROUP, width, u32::from(ids.is_some())],
-        push: push(&tensors),
+        push,
         groups: Dispatch::over(items, GROUP),
         reads,
         writes: vec![cx.span(dst)?],

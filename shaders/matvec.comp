@@ -1,0 +1,167 @@
+// dst[m, n] = weights[k, m] x activations[k, n] for quantised weights and int8 activations; n is 1 to 16.
+//
+// A subgroup computes ROWS rows for COLS columns. Lane l takes the units l, l + SUBGROUP, ... of each row in ascending
+// order and the parts of a unit in an order that is the lane's own; then the lanes are added by a butterfly from the
+// largest distance to the smallest. The order depends on neither ROWS nor COLS, so neither do the bits of the result.
+// variant matvec_q4_0 TYPE_Q4_0 FORM=FORM_OFFSET OFFSET=8
+// variant matvec_q4_1 TYPE_Q4_1 FORM=FORM_MINIMUM
+// variant matvec_q5_0 TYPE_Q5_0 FORM=FORM_OFFSET OFFSET=16
+// variant matvec_q5_1 TYPE_Q5_1 FORM=FORM_MINIMUM
+// variant matvec_q8_0 TYPE_Q8_0 FORM=FORM_PLAIN
+// variant matvec_q2_k TYPE_Q2_K FORM=FORM_HALVES_MIN TYPE_K
+// variant matvec_q3_k TYPE_Q3_K FORM=FORM_HALVES TYPE_K
+// variant matvec_q4_k TYPE_Q4_K FORM=FORM_MINIMUM TYPE_K
+// variant matvec_q5_k TYPE_Q5_K FORM=FORM_MINIMUM TYPE_K
+// variant matvec_q6_k TYPE_Q6_K FORM=FORM_HALVES TYPE_K
+// variant matvec_iq4_nl TYPE_IQ4_NL FORM=FORM_PLAIN TYPE_TABLE
+// variant matvec_iq4_xs TYPE_IQ4_XS FORM=FORM_PLAIN TYPE_K TYPE_TABLE
+// variant matvec_mxfp4 TYPE_MXFP4 FORM=FORM_PLAIN
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#ifndef OFFSET
+#define OFFSET 0
+#endif
+#include "memory.glsl"
+#include "q8.glsl"
+#include "dot.glsl"
+layout(local_size_x_id = 0) in;  // before what uses gl_WorkGroupSize
+#ifdef TYPE_K
+#include "dot_k.glsl"
+#else
+#include "dot_small.glsl"
+#endif
+
+layout(constant_id = 1) const uint SUBGROUP = 32;
+layout(constant_id = 2) const uint ROWS = 1;
+layout(constant_id = 3) const uint COLS = 1;
+layout(constant_id = 4) const uint DEPTH = 1;  // units of a row that a lane loads at once
+layout(constant_id = 5) const uint MODE = 0;
+
+const uint MODE_EXPERTS = 1;  // the matrix of each column is chosen by an index
+const uint MODE_ADD = 2;      // a tensor is added to the result
+
+layout(push_constant, scalar) uniform Push {
+    uint64_t w;       // weights
+    uint64_t x;       // int8 columns
+    uint64_t dst;
+    uint64_t add;
+    uint64_t ids;
+    uint     k;
+    uint     m;
+    uint     w_nb[3];    // bytes between rows, matrices, stacks of matrices
+    uint     dst_nb[3];
+    uint     add_nb[3];
+    uint     columns;    // of x in each matrix
+    uint     matrices;   // of x in each stack
+    uint     share[2];   // matrices, stacks of x that share one of w
+    uint     column;     // the first of this dispatch
+    uint     ids_nb;
+} p;
+
+const uint CELLS = ROWS * COLS;
+// The most cells that a lane still holds after the exchange over the distance in the name; see the end.
+const uint HELD32 = SUBGROUP > 32 ? (CELLS + 1) / 2 : CELLS;
+const uint HELD16 = SUBGROUP > 16 ? (HELD32 + 1) / 2 : CELLS;
+const uint HELD8 = SUBGROUP > 8 ? (HELD16 + 1) / 2 : CELLS;
+const uint HELD4 = SUBGROUP > 4 ? (HELD8 + 1) / 2 : CELLS;
+const uint HELD2 = SUBGROUP > 2 ? (HELD4 + 1) / 2 : CELLS;
+const uint HELD1 = (HELD2 + 1) / 2;
+
+// Of `before` cells a lane keeps the lower `after` if its bit is clear, else the rest; the partner's sums are added.
+#define EXCHANGE(distance, before, after) \
+    if (SUBGROUP > distance) { \
+        const bool upper = (lane & distance) != 0; \
+        [[unroll]] for (uint i = 0; i < after; i++) { \
+            const float low = acc[i]; \
+            const float high = i + after < before ? acc[i + after] : 0.0; \
+            acc[i] = (upper ? high : low) + subgroupShuffleXor(upper ? low : high, distance); \
+        } \
+        first += upper ? after : 0; \
+        held = upper ? held - min(held, after) : min(held, after); \
+    }
+
+void main() {
+#ifdef TYPE_TABLE
+    iq4_init();
+#endif
+    const uint lane = gl_SubgroupInvocationID;
+    const uint row = (gl_WorkGroupID.x * (gl_WorkGroupSize.x / SUBGROUP) + gl_SubgroupID) * ROWS;
+    if (row >= p.m) {
+        return;
+    }
+    const uint column = p.column + gl_WorkGroupID.y * COLS;
+    const uint i2 = gl_WorkGroupID.z % p.matrices;
+    const uint i3 = gl_WorkGroupID.z / p.matrices;
+    uint64_t w = p.w;
+    if ((MODE & MODE_EXPERTS) != 0) {
+        w += uint64_t(load_u32(p.ids + (column * 4 + i2 * p.ids_nb))) * p.w_nb[1];
+    } else {
+        w += uint64_t(i2 / p.share[0]) * p.w_nb[1] + uint64_t(i3 / p.share[1]) * p.w_nb[2];
+    }
+    uint64_t rows[ROWS];
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        rows[r] = w + uint64_t(min(row + r, p.m - 1)) * p.w_nb[0];
+    }
+    // Where all experts of a token share its column, there is one column for many results.
+    const uint     stride = q8_column(p.k);
+    const uint64_t x = p.x + uint64_t(gl_WorkGroupID.z * p.columns + min(column, p.columns - 1)) * stride;
+
+    float acc[CELLS];
+    [[unroll]] for (uint i = 0; i < CELLS; i++) {
+        acc[i] = 0;
+    }
+    // These two bits let the lanes that are served together read from different banks of the cache.
+    const uint half_first = (lane >> 2) & 1;
+    const uint part_first = PARTS == 1 ? 0 : (lane >> 1) & 1;
+    const uint units = p.k / (32 * PARTS);
+    for (uint base = lane; base < units; base += SUBGROUP * DEPTH) {
+        Unit u[DEPTH * ROWS];
+        [[unroll]] for (uint d = 0; d < DEPTH; d++) {
+            [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                u[d * ROWS + r] = unit_load(rows[r], min(base + d * SUBGROUP, units - 1));
+            }
+        }
+        [[unroll]] for (uint d = 0; d < DEPTH; d++) {
+            const uint unit = base + d * SUBGROUP;
+            if (DEPTH > 1 && unit >= units) {
+                break;
+            }
+            [[unroll]] for (uint part = 0; part < PARTS; part++) {
+                const uint h = part ^ part_first;
+                Part q[ROWS];
+                [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                    q[r] = unit_part(u[d * ROWS + r], unit, h, half_first);
+                }
+                [[unroll]] for (uint j = 0; j < COLS; j++) {
+                    const Act a = act_load(x + j * stride, p.k, unit_block(unit, h), half_first);
+                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                        acc[j * ROWS + r] = accumulate(acc[j * ROWS + r], q[r], a);
+                    }
+                }
+            }
+        }
+    }
+
+    // The butterfly for all cells together: at each distance a lane hands half of its cells to its partner and takes over
+    // the other half, so that the number of exchanges is that of the cells, not cells x distances. Every sum has the same
+    // two terms as if each cell had its own butterfly.
+    uint held = CELLS;  // cells of this lane
+    uint first = 0;     // the first of them
+    EXCHANGE(32, CELLS, HELD32)
+    EXCHANGE(16, HELD32, HELD16)
+    EXCHANGE(8, HELD16, HELD8)
+    EXCHANGE(4, HELD8, HELD4)
+    EXCHANGE(2, HELD4, HELD2)
+    EXCHANGE(1, HELD2, HELD1)
+    [[unroll]] for (uint i = 0; i < HELD1; i++) {
+        const uint r = row + (first + i) % ROWS;
+        const uint j = column + (first + i) / ROWS;
+        if (i < held && r < p.m) {
+            float value = acc[i];
+            if ((MODE & MODE_ADD) != 0) {
+                value += load_f32(p.add + (r * 4 + j * p.add_nb[0] + i2 * p.add_nb[1] + i3 * p.add_nb[2]));
+            }
+            store_f32(p.dst + (r * 4 + j * p.dst_nb[0] + i2 * p.dst_nb[1] + i3 * p.dst_nb[2]), value);
+        }
+    }
+}
