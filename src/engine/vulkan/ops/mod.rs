@@ -10,6 +10,7 @@ mod elementwise;
 mod experts;
 mod floatvec;
 mod fuse;
+mod fuse_gated;
 mod fuse_norm;
 mod fuse_rope;
 mod images;
