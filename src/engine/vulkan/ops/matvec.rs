@@ -196,7 +196,7 @@ fn push(
 fn geometry(width: u32, m: u32, caps: &Caps) -> Geometry {
     let (subgroups, rows, columns, depth) = match width {
         // A software device gains nothing from large pieces and compiles them for seconds.
-        _ if caps.software => (2, 1, 4, 1),
+        _ if caps.software => (4, 4, 4, 1),
         1 => (2, 1, 1, 1),
         2..=3 => (4, 2, 3, 1),
         _ => (4, 4, 16, 1),
