@@ -60,7 +60,7 @@ fn main() -> Result<()> {
     }
     let found = survey()?;
     let found = choose(&found, Wish::Auto).or_else(|_| choose(&found, Wish::Lavapipe))?;
-    let bench = Bench::new(Gpu::open(found, None, None)?, layers as usize, seconds)?;
+    let bench = Bench::new(Gpu::open(found, None, Default::default())?, layers as usize, seconds)?;
     bench.chain()?;
     bench.gated()?;
     bench.sweep()?;

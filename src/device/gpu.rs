@@ -5,7 +5,7 @@ use crate::chip;
 use crate::config::Config;
 use crate::engine::vulkan::caps::MemoryKind;
 use crate::engine::vulkan::memory::{Memory, capacity};
-use crate::engine::vulkan::{Gpu, ops, survey};
+use crate::engine::vulkan::{Gpu, Wish, ops, survey};
 use crate::graph::Node;
 use std::ffi::CString;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ pub(super) fn open(config: &Config) -> Result<Gpu, String> {
         return Err("switched off by TRI_GPU=off".to_owned());
     }
     let found = survey::survey()?;
-    Gpu::open(survey::choose(&found, config.gpu)?, config.cache.as_deref(), config.fault)
+    let wish = Wish { fault: config.fault, trace: config.trace };
+    Gpu::open(survey::choose(&found, config.gpu)?, config.cache.as_deref(), wish)
 }
 
 /// The name of the GPU with its driver; a software device is called one.
@@ -78,7 +79,9 @@ impl Device {
 
     /// Whether the GPU computes such a node.
     pub fn gpu_can(&self, node: &Node) -> bool {
-        self.gpu().is_some_and(|gpu| ops::supports(node, &gpu.device.caps).is_ok())
+        // ggml asks before it has marked what it wants computed.
+        let asked = Node { compute: true, ..*node };
+        self.gpu().is_some_and(|gpu| ops::supports(&asked, &gpu.device.caps).is_ok())
     }
 
     /// Copies tensor memory of the GPU to the CPU.

@@ -42,6 +42,8 @@ pub struct Device {
     pub family: u32,
     /// Faults that a test asked for.
     pub faults: Faults,
+    /// Whether times are measured on the GPU.
+    pub trace: bool,
     /// Memory types and heaps.
     pub memory: vk::PhysicalDeviceMemoryProperties,
     budget: bool,
@@ -73,7 +75,7 @@ impl Device {
     ///
     /// # Errors
     /// The driver refuses; the sentence says what it said.
-    pub fn open(found: &Found, fault: Option<Fault>) -> Result<Device, String> {
+    pub fn open(found: &Found, fault: Option<Fault>, trace: bool) -> Result<Device, String> {
         let (entry, instance) = instance()?;
         // SAFETY: the instance is live.
         let all = unsafe { instance.enumerate_physical_devices() }.map_err(|e| format!("no devices: {e}"))?;
@@ -127,7 +129,8 @@ impl Device {
         let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
         let budget = extensions.contains(&ash::ext::memory_budget::NAME);
         let (caps, faults) = (found.caps.clone(), Faults { wish: fault, ..Faults::default() });
-        Ok(Device { raw, caps, queue, family, faults, memory, budget, physical, instance, _entry: entry })
+        let trace = trace && caps.timestamp_ns > 0.0;
+        Ok(Device { raw, caps, queue, family, faults, trace, memory, budget, physical, instance, _entry: entry })
     }
 
     /// Bytes of the heap with this index that this process can still use, and the heap's size.

@@ -77,6 +77,9 @@ impl Engine for Vulkan {
 impl Drop for Vulkan {
     fn drop(&mut self) {
         self.recordings.clear();
+        for line in self.gpu.times() {
+            log::warn!("{}: trace: {line}", self.device);
+        }
         self.gpu.save();
     }
 }

@@ -15,6 +15,7 @@ pub mod recording;
 pub mod survey;
 #[cfg(test)]
 pub mod testing;
+mod trace;
 
 use crate::config::Fault;
 use crate::graph::Node;
@@ -31,6 +32,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use survey::Found;
+use trace::Sums;
 
 /// What went wrong on the GPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +63,15 @@ impl From<vk::Result> for GpuError {
 /// The most operations of one submission before its speed is known: 0.1 s of the slowest GPU in question (about 0.5 TFLOPS).
 const WORK_LIMIT: f64 = 50e9;
 
+/// What a caller may want besides computing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wish {
+    /// What is to fail.
+    pub fault: Option<Fault>,
+    /// Whether times are measured on the GPU.
+    pub trace: bool,
+}
+
 /// An open GPU with everything that its streams share.
 pub struct Gpu {
     /// Set when the device was lost: nothing is computed on it any more.
@@ -72,6 +83,8 @@ pub struct Gpu {
     /// Staging for reads of memory that the CPU reads slowly; made when first needed.
     readback: Mutex<Option<Memory>>,
     pipelines: Pipelines,
+    /// Times measured on the GPU.
+    times: Sums,
     /// The table of a checking build.
     check: Option<Check>,
     /// The open device; dropped last.
@@ -79,12 +92,12 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Opens a device. `cache`: the folder for compiled shaders. `fault`: what a test wants to fail.
+    /// Opens a device. `cache`: the folder for compiled shaders. `wish`: what is wanted besides computing.
     ///
     /// # Errors
     /// The driver refuses; the sentence says what it said.
-    pub fn open(found: &Found, cache: Option<&Path>, fault: Option<Fault>) -> Result<Gpu, String> {
-        let device = Arc::new(Device::open(found, fault)?);
+    pub fn open(found: &Found, cache: Option<&Path>, wish: Wish) -> Result<Gpu, String> {
+        let device = Arc::new(Device::open(found, wish.fault, wish.trace)?);
         let check = if pipelines::CHECKED { Some(Check::new(&device).map_err(|e| e.to_string())?) } else { None };
         let table = check.as_ref().map_or(0, Check::address);
         let pipelines = Pipelines::new(&device, cache, table).map_err(|e| e.to_string())?;
@@ -94,6 +107,7 @@ impl Gpu {
             mirror: Mirror::default(),
             readback: Mutex::default(),
             pipelines,
+            times: Sums::default(),
             check,
             device,
         })
@@ -167,8 +181,16 @@ impl Gpu {
         if let Some((count, address)) = self.check.as_ref().and_then(Check::wrong) {
             return Err(GpuError::Driver(format!("shaders touched {count} wrong addresses, one of them {address:#x}")));
         }
+        if let Some(stamps) = &recording.stamps {
+            self.times.add(stamps)?;
+        }
         self.mirror.set(recording.outputs.as_ref());
         Ok(())
+    }
+
+    /// The times measured since the last call, one line for each kind of level.
+    pub fn times(&self) -> Vec<String> {
+        self.times.take()
     }
 
     /// Writes the compiled shaders to disk, if there are new ones.

@@ -5,6 +5,7 @@ use super::device::Device;
 use super::memory::Memory;
 use super::ops::dispatch::{Dispatch, Span};
 use super::pipelines::Pipelines;
+use super::trace::Stamps;
 use ash::vk;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -66,8 +67,12 @@ pub struct Recording {
     fence: vk::Fence,
     /// Results that are copied to the CPU at the end.
     pub outputs: Option<super::mirror::Outputs>,
+    /// Time stamps, where they are wanted.
+    pub stamps: Option<Stamps>,
     /// Parameters and scratch, kept alive for the GPU.
     memory: Vec<Memory>,
+    /// Shaders of the level that is being recorded, for the time stamps.
+    level: Vec<&'static str>,
     /// Barriers recorded; the number of dependent steps.
     pub barriers: usize,
     /// Dispatches recorded.
@@ -101,7 +106,9 @@ impl Recording {
             buffers: Vec::new(),
             fence: vk::Fence::null(),
             outputs: None,
+            stamps: None,
             memory,
+            level: Vec::new(),
             barriers: 0,
             dispatches: dispatches.len(),
         };
@@ -113,6 +120,9 @@ impl Recording {
         unsafe {
             recording.buffers = raw.allocate_command_buffers(&info)?;
             recording.fence = raw.create_fence(&vk::FenceCreateInfo::default(), None)?;
+        }
+        if device.trace {
+            recording.stamps = Some(Stamps::new(device, dispatches.len())?);
         }
         let last = parts.len() - 1;
         for (i, part) in parts.into_iter().enumerate() {
@@ -130,7 +140,8 @@ impl Recording {
         copies: Option<(&[Copy], vk::Buffer)>,
         follows: bool,
     ) -> Result<(), GpuError> {
-        let (raw, buffer) = (&self.device.raw, self.buffers[index]);
+        let (device, buffer) = (self.device.clone(), self.buffers[index]);
+        let raw = &device.raw;
         let between = [vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::SHADER_WRITE)
             .dst_access_mask(vk::AccessFlags::SHADER_READ | vk::AccessFlags::SHADER_WRITE)];
@@ -152,10 +163,18 @@ impl Recording {
             if follows {
                 raw.cmd_pipeline_barrier(buffer, compute, compute, none, &between, &[], &[]);
             }
+            if let Some(stamps) = self.stamps.as_ref().filter(|_| index == 0) {
+                raw.cmd_reset_query_pool(buffer, stamps.pool, 0, self.dispatches as u32 + 1);
+                raw.cmd_write_timestamp(buffer, compute, stamps.pool, 0);
+            }
             for d in dispatches {
                 if hazards.barrier_before(d) {
+                    self.stamp(buffer);
                     raw.cmd_pipeline_barrier(buffer, compute, compute, none, &between, &[], &[]);
                     self.barriers += 1;
+                }
+                if self.stamps.is_some() {
+                    self.level.push(d.shader);
                 }
                 let pipeline = pipelines.get(d.shader, &d.spec)?;
                 if pipeline != bound {
@@ -166,6 +185,7 @@ impl Recording {
                 raw.cmd_push_constants(buffer, pipelines.layout, stage, 0, d.push.bytes());
                 raw.cmd_dispatch(buffer, d.groups[0], d.groups[1], d.groups[2]);
             }
+            self.stamp(buffer);
             if let Some((copies, to)) = copies {
                 raw.cmd_pipeline_barrier(buffer, compute, transfer, none, &to_copy, &[], &[]);
                 for c in copies {
@@ -177,6 +197,17 @@ impl Recording {
             raw.end_command_buffer(buffer)?;
         }
         Ok(())
+    }
+
+    /// Ends the level of dispatches since the last stamp.
+    fn stamp(&mut self, buffer: vk::CommandBuffer) {
+        let Some(stamps) = &mut self.stamps else { return };
+        let mut shaders: Vec<_> = std::mem::take(&mut self.level);
+        shaders.dedup();
+        stamps.levels.push(shaders.join(" + "));
+        let (compute, at) = (vk::PipelineStageFlags::COMPUTE_SHADER, stamps.levels.len() as u32);
+        // SAFETY: the command buffer is being recorded, and the pool has a query for each dispatch and one more.
+        unsafe { self.device.raw.cmd_write_timestamp(buffer, compute, stamps.pool, at) };
     }
 
     /// (GPU address, bytes) of the memory that only this recording uses.

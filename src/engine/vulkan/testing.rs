@@ -13,7 +13,7 @@ pub fn gpu() -> Option<&'static Gpu> {
     let gpu = GPU.get_or_init(|| {
         let found = survey()?;
         let found = choose(&found, Wish::Auto).or_else(|_| choose(&found, Wish::Lavapipe))?;
-        Gpu::open(found, None, None)
+        Gpu::open(found, None, super::Wish::default())
     });
     match gpu {
         Ok(gpu) => Some(gpu),

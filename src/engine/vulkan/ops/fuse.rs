@@ -1,15 +1,17 @@
 //! Which nodes become one dispatch. Only what nobody else reads is left unwritten: neither another node of the host's
 //! whole graph, nor the host, nor a callback that stops after a node (it gets a part of the graph that ends there).
 
+use super::fuse_gated::gated_at;
 use super::fuse_norm::norm_at;
 use super::fuse_rope::rows_at;
+use super::matvec::{self, MatvecParts};
 use super::norm::{self, NormParts};
 use super::rope::{self, Rows};
 use super::{Caps, Lowering, Reject, attention, lower as lower_node};
 use crate::graph::{Node, Tensor};
 
 /// One or several nodes that are lowered together, at the place of the last one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Item {
     /// A node by itself.
     Node(usize),
@@ -27,17 +29,35 @@ pub enum Item {
         /// Where to.
         rows: Rows,
     },
+    /// Two products of the same activations, and a GLU of both.
+    Gated {
+        /// The products and the GLU, in order.
+        nodes: [usize; 3],
+        /// The numbers of the dispatch.
+        parts: Box<MatvecParts>,
+    },
     /// FLASH_ATTN_EXT whose result a product reads in its int8 form.
     Attention(usize),
 }
 
 impl Item {
+    /// The node at whose place the item is lowered.
+    pub(super) fn place(&self) -> usize {
+        match self {
+            Item::Node(i) | Item::Attention(i) => *i,
+            Item::Norm { nodes, .. } => nodes[nodes.len() - 1],
+            Item::Rows { nodes, .. } => nodes[1],
+            Item::Gated { nodes, .. } => nodes[2],
+        }
+    }
+
     /// The nodes that are fused, in order; none for a node by itself.
     fn members(&self) -> &[usize] {
         match self {
             Item::Node(_) | Item::Attention(_) => &[],
             Item::Norm { nodes, .. } => nodes,
             Item::Rows { nodes, .. } => nodes,
+            Item::Gated { nodes, .. } => nodes,
         }
     }
 
@@ -46,6 +66,7 @@ impl Item {
         match self {
             Item::Node(i) => lower_node(&nodes[*i], cx),
             Item::Norm { parts, .. } => norm::lower_fused(parts, cx),
+            Item::Gated { parts, .. } => matvec::lower_parts(parts, cx),
             Item::Rows { nodes: [i, _], rows } => rope::lower_rows(&nodes[*i], rows, cx),
             Item::Attention(i) => attention::lower_with(&nodes[*i], cx, true),
         }
@@ -58,8 +79,7 @@ pub(super) const WINDOW: usize = 8;
 /// The items of a run of nodes, in order; each node that computes something is in exactly one.
 pub fn items(nodes: &[Node], caps: &Caps) -> Vec<Item> {
     let mut taken = vec![false; nodes.len()];
-    // (place, item): a fused item stands where its last node stood.
-    let mut out: Vec<(usize, Item)> = Vec::new();
+    let mut out: Vec<Item> = Vec::new();
     for i in 0..nodes.len() {
         if taken[i] || !nodes[i].compute {
             continue;
@@ -67,18 +87,19 @@ pub fn items(nodes: &[Node], caps: &Caps) -> Vec<Item> {
         let found = norm_at(nodes, i, &taken, caps)
             .map(|(members, parts)| Item::Norm { nodes: members, parts: Box::new(parts) })
             .or_else(|| rows_at(nodes, i, &taken).map(|(set, rows)| Item::Rows { nodes: [i, set], rows }))
+            .or_else(|| {
+                gated_at(nodes, i, &taken, caps).map(|(nodes, parts)| Item::Gated { nodes, parts: Box::new(parts) })
+            })
             .or_else(|| attention_at(nodes, i, caps).then_some(Item::Attention(i)))
             .filter(|item| movable(nodes, item.members()))
             .unwrap_or(Item::Node(i));
-        let mut place = i;
         for &member in found.members() {
             taken[member] = true;
-            place = place.max(member);
         }
-        out.push((place, found));
+        out.push(found);
     }
-    out.sort_by_key(|(place, _)| *place);
-    out.into_iter().map(|(_, item)| item).collect()
+    out.sort_by_key(Item::place);
+    out
 }
 
 /// Lowers an item. A fused form that does not take these shapes is lowered node by node.
@@ -93,6 +114,34 @@ pub fn lower(item: &Item, nodes: &[Node], cx: &mut Lowering) -> Result<(), Rejec
     }
     cx.dispatches.truncate(before);
     item.members().iter().try_for_each(|&i| lower_node(&nodes[i], cx))
+}
+
+/// Results beyond this many bytes stay where ggml put them: those of a prompt, where a barrier counts for nothing.
+const LARGEST_MOVED: u64 = 1 << 20;
+
+/// The result of a product that exactly one node reads, soon, and the place of the item that reads it. ggml hands the memory
+/// of such a result on at once, and products that could run together would wait for each other.
+pub(super) fn movable_result(item: &Item, nodes: &[Node], items: &[Item]) -> Option<(Tensor, usize)> {
+    let Item::Node(i) = item else { return None };
+    let node = &nodes[*i];
+    let own = node.dst.root == node.dst.id && !node.output && node.dst.span() <= LARGEST_MOVED;
+    if node.op != "MUL_MAT" || !own {
+        return None;
+    }
+    let (mut at, end) = (*i, nodes.len().min(i + 1 + 2 * WINDOW));
+    loop {
+        if nodes[at].uses != Some(1) {
+            return None;
+        }
+        let id = nodes[at].dst.id;
+        at = (at + 1..end).find(|&j| nodes[j].sources().any(|s| s.id == id))?;
+        if nodes[at].compute {
+            break;
+        }
+    }
+    // A fused reader reads when its last node's turn comes.
+    let reader = items.iter().find(|item| item.place() == at || item.members().contains(&at))?;
+    Some((node.dst, reader.place()))
 }
 
 /// The node after `i` that computes with its result, if that is the only reader and may be fused with it.

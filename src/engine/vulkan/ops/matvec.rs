@@ -252,8 +252,9 @@ fn geometry(parts: &MatvecParts, columns: u32, caps: &Caps) -> Geometry {
     let (long, many) = (k > 8192, m > 8192);
     let by_fours = m > 4096 && !many;
     let (subgroups, rows, columns) = match columns {
-        // A software device gains nothing from large pieces and compiles them for seconds.
-        _ if caps.software => (2, 1, 4),
+        // A software device compiles larger pieces for seconds.
+        _ if caps.software && parts.pair.is_some() => (2, 1, 4),
+        _ if caps.software => (4, 4, 4),
         1 if parts.int8 => (8, 4, 1),
         1 => (4, if parts.pair.is_some() || many { 2 } else { 1 }, 1),
         4 if by_fours && parts.pair.is_none() => (4, 4, 4),

@@ -10,11 +10,13 @@ mod elementwise;
 mod experts;
 mod floatvec;
 mod fuse;
+mod fuse_gated;
 mod fuse_norm;
 mod fuse_rope;
 mod images;
 mod loops;
 mod matmul;
+mod matmul_experts;
 mod matmul_matrix;
 mod matmul_tile;
 pub mod matvec;
@@ -23,6 +25,7 @@ mod places;
 mod product;
 pub mod quantize;
 mod reduce;
+mod reject;
 mod rope;
 mod rows;
 pub mod schedule;
@@ -30,27 +33,11 @@ mod softmax;
 mod sort;
 
 pub use dispatch::{Dispatch, Params, Push, Span};
+pub use reject::{Reject, expect_types, source, type_list};
 
 use crate::engine::vulkan::caps::Caps;
 use crate::graph::{Node, Tensor, Type};
 use std::collections::HashMap;
-
-/// Why the GPU does not compute a node. Prints as a sentence.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Reject {
-    /// No shader for this operation.
-    #[error("no shader for {0}")]
-    Op(String),
-    /// No shader for this combination of types.
-    #[error("{0}: no shader for the types {1}")]
-    Types(&'static str, String),
-    /// A shape that the shader does not take; the sentence has the numbers.
-    #[error("{0}: {1}")]
-    Shape(&'static str, String),
-    /// The device lacks something.
-    #[error("{0}: the device has no {1}")]
-    Device(&'static str, &'static str),
-}
 
 /// Where host addresses lie for the GPU.
 pub trait Place {
@@ -73,6 +60,8 @@ pub struct Lowering<'a> {
     scratch_used: u64,
     /// Largest use of scratch memory, in bytes.
     pub scratch_peak: u64,
+    /// Results that lie in scratch memory instead of their own, by the name of their tensor, until they were read.
+    moved: HashMap<u64, Moved>,
     /// Derived data in scratch memory that a later node may use again, by (source address, source shape, what it is).
     derived: HashMap<DerivedKey, Derived>,
     /// Where in `params` the grids of types are.
@@ -80,6 +69,12 @@ pub struct Lowering<'a> {
 }
 
 type DerivedKey = (u64, [i64; 4], [u64; 4], &'static str);
+
+#[derive(Debug, Clone, Copy)]
+struct Moved {
+    data: u64,
+    to: Span,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Derived {
@@ -102,6 +97,7 @@ impl<'a> Lowering<'a> {
             scratch_base: 0,
             scratch_used: 0,
             scratch_peak: 0,
+            moved: HashMap::new(),
             derived: HashMap::new(),
             grids: HashMap::new(),
         }
@@ -117,6 +113,9 @@ impl<'a> Lowering<'a> {
     /// # Errors
     /// The tensor lies outside this engine's buffers.
     pub fn address(&self, t: &Tensor) -> Result<u64, Reject> {
+        if let Some(moved) = self.moved.get(&t.root) {
+            return Ok(moved.to.start + (t.data - moved.data));
+        }
         match self.place {
             None => Ok(0),
             Some(place) => place
@@ -178,11 +177,28 @@ impl<'a> Lowering<'a> {
         if self.scratch_used + bytes > SCRATCH_RING.max(bytes) {
             self.scratch_used = 0;
         }
-        let span = Span { start: self.scratch_base + self.scratch_used, len: bytes };
-        self.scratch_used += bytes;
+        let mut span = Span { start: self.scratch_base + self.scratch_used, len: bytes };
+        // Results that were not read yet stay where they are.
+        while let Some(kept) = self.moved.values().find(|m| m.to.overlaps(&span)) {
+            span.start = kept.to.start + kept.to.len;
+        }
+        self.scratch_used = span.start - self.scratch_base + bytes;
         self.scratch_peak = self.scratch_peak.max(self.scratch_used);
         self.derived.retain(|_, d| !d.result.overlaps(&span));
         span
+    }
+
+    /// Lets the result of a node lie in scratch memory from now on, so that it waits for nobody who still uses its own.
+    fn move_result(&mut self, t: &Tensor) {
+        if self.place.is_some() {
+            let to = self.scratch(t.span());
+            self.moved.insert(t.id, Moved { data: t.data, to });
+        }
+    }
+
+    /// A moved result was read; what comes later at its address is something else.
+    fn result_was_read(&mut self, id: u64) {
+        self.moved.remove(&id);
     }
 
     /// Data derived from `source` earlier in this lowering and still valid, such as its int8 form.
@@ -263,33 +279,17 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
 /// # Errors
 /// The first node that the GPU does not compute.
 pub fn lower_all(nodes: &[Node], cx: &mut Lowering) -> Result<(), Reject> {
-    for item in fuse::items(nodes, cx.caps) {
-        fuse::lower(&item, nodes, cx)?;
+    let items = fuse::items(nodes, cx.caps);
+    let mut readers: HashMap<usize, Vec<u64>> = HashMap::new();
+    for item in &items {
+        if let Some((tensor, reader)) = fuse::movable_result(item, nodes, &items) {
+            cx.move_result(&tensor);
+            readers.entry(reader).or_default().push(tensor.id);
+        }
+        fuse::lower(item, nodes, cx)?;
+        for id in readers.remove(&item.place()).unwrap_or_default() {
+            cx.result_was_read(id);
+        }
     }
     Ok(())
-}
-
-/// The types of a node's sources and result, for messages.
-pub fn type_list(node: &Node) -> String {
-    let mut names: Vec<_> = node.sources().map(|t| t.ty.name()).collect();
-    names.push("->");
-    names.push(node.dst.ty.name());
-    names.join(" ")
-}
-
-/// Refuses a node whose result or sources have other types than these.
-///
-/// # Errors
-/// [`Reject::Types`].
-pub fn expect_types(node: &Node, dst: Type, sources: &[Type]) -> Result<(), Reject> {
-    let fits = node.dst.ty == dst && sources.iter().enumerate().all(|(i, ty)| node.src[i].is_some_and(|t| t.ty == *ty));
-    if fits { Ok(()) } else { Err(Reject::Types(node.op, type_list(node))) }
-}
-
-/// Source `i` of a node.
-///
-/// # Errors
-/// [`Reject::Shape`] when it is missing.
-pub fn source(node: &Node, i: usize) -> Result<Tensor, Reject> {
-    node.src[i].ok_or_else(|| Reject::Shape(node.op, format!("source {i} is missing")))
 }
