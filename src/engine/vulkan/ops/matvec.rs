@@ -244,15 +244,15 @@ fn cut(parts: &MatvecParts, columns: u32, caps: &Caps) -> Result<(Geometry, bool
 ///   8 columns   2x4 46.6 | 28.8 | 14.3   4x4 48.1 | 31.4 | 14.2   2x8 42.9 | 32.9 | 18.4   4x8 45.3 | 34.7 | 13.4
 ///   12 columns  2x4 67.1 | 40.4 | 18.1   4x4 68.2 | 35.1 | 18.3   2x6 62.1 | 34.1 | 17.4   4x6 58.4 | 38.8 | 16.2
 ///   16 columns  2x4 89.4 | 51.1 | 22.9   4x4 88.9 | 45.4 | 22.8   2x8 79.9 | 55.6 | 23.9   4x8 79.1 | 59.5 | 21.3
-/// Eight long columns are more than the first cache holds. 6144 rows, by twos, are more subgroups than run at once, by
-/// fours not. A Q6_K head of 128256 x 4096, whose weights take more registers: 8 columns 2x8 247, 4x8 299. SWIGLU of two
-/// products of 14336 x 4096, int8 included: 1 column 4x1 21.2, 2x1 22.7; the chain 26.1.
+/// Probably because eight long columns are more than the first cache holds, and because 6144 rows, by twos, are more
+/// subgroups than run at once, by fours not. A Q6_K head of 128256 x 4096, whose weights take more registers: 8 columns
+/// 2x8 247, 4x8 299. SWIGLU of two products of 14336 x 4096, int8 included: 1 column 4x1 21.2, 2x1 22.7; the chain 26.1.
 fn geometry(parts: &MatvecParts, columns: u32, caps: &Caps) -> Geometry {
     let [k, m] = [parts.w.ne[0], parts.w.ne[1]];
     let (long, many) = (k > 8192, m > 8192);
     let by_fours = m > 4096 && !many;
     let (subgroups, rows, columns) = match columns {
-        // A software device gains nothing from large pieces and compiles them for seconds.
+        // A software device compiles larger pieces for seconds.
         _ if caps.software && parts.pair.is_some() => (2, 1, 4),
         _ if caps.software => (4, 4, 4),
         1 if parts.int8 => (8, 4, 1),
