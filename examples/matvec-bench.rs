@@ -160,6 +160,12 @@ impl Bench {
     fn chain(&self) -> Result<()> {
         let bytes: u64 = self.weights.iter().map(Tensor::span).sum();
         println!("chain of {} products, {:.2} GB, default geometry", self.weights.len(), bytes as f64 / 1e9);
+        // Clocks rise only under load.
+        let load = self.record(&self.weights, 8, None)?;
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(2) {
+            load.run()?;
+        }
         let mut one = 0.0;
         for n in WIDTHS {
             if self.over(1.0) {
@@ -200,14 +206,18 @@ impl Bench {
 
     /// Gate and up with their function and the int8 form of the result: one dispatch, two, or four.
     fn gated(&self) -> Result<()> {
-        println!("gate, up, SWIGLU, int8 of 14336 x 4096: microseconds as 4 dispatches | as 2 or 1, by rows");
+        println!("gate, up, SWIGLU, int8 of 14336 x 4096: microseconds as 4 dispatches | default | as 2 or 1, by rows");
         for n in [1, 2, 3, 4, 6, 8, 16] {
-            let mut line = format!("n={n:2} {:7.2} |", self.gated_time(n, None)?);
+            let mut line = format!(
+                "n={n:2} {:7.2} | {:7.2} |",
+                self.gated_time(n, None)?,
+                self.gated_time(n, Some((true, None)))?
+            );
             for (int8, rows) in [(false, 1), (false, 2), (false, 4), (true, 1), (true, 2), (true, 4)] {
                 if !self.over(0.8) {
                     let g = Geometry { subgroups: 4, rows, columns: 4, depth: 1 };
                     let one = if int8 { 1 } else { 2 };
-                    line += &format!("  {one}x{rows} {:7.2}", self.gated_time(n, Some((int8, g)))?);
+                    line += &format!("  {one}x{rows} {:7.2}", self.gated_time(n, Some((int8, Some(g))))?);
                 }
             }
             println!("{line}");
@@ -217,7 +227,7 @@ impl Bench {
     }
 
     /// Microseconds of one such piece of a layer; `fused`: whether the int8 form is fused too, and the geometry.
-    fn gated_time(&self, n: i64, fused: Option<(bool, Geometry)>) -> Result<f64> {
+    fn gated_time(&self, n: i64, fused: Option<(bool, Option<Geometry>)>) -> Result<f64> {
         let weights: Vec<_> = self.weights.iter().filter(|w| w.ne[1] == 28672).collect();
         let x = Tensor { ne: [4096, n, 1, 1], ..self.activations };
         let with_rows = |t: &Tensor, m: i64| {
@@ -243,8 +253,8 @@ impl Bench {
                         lower_parts(&MatvecParts::new(up, x, b), cx)?;
                         lower(&Node { sub: "SWIGLU", ..Node::new("GLU", dst, &[a, b]) }, cx)?;
                     }
-                    Some((int8, g)) => {
-                        let (pair, geometry) = (Some((up, Glu::Swiglu)), Some(g));
+                    Some((int8, geometry)) => {
+                        let pair = Some((up, Glu::Swiglu));
                         lower_parts(&MatvecParts { pair, int8, geometry, ..MatvecParts::new(gate, x, dst) }, cx)?;
                     }
                 }

@@ -26,7 +26,7 @@ pub struct MatvecParts {
     pub ids: Option<Tensor>,
     /// Second weights, of the shape of the first: the result is then a function of both products.
     pub pair: Option<(Tensor, Glu)>,
-    /// Whether the result is also to be left behind in its int8 form.
+    /// Whether the result is also to be left behind in its int8 form, if that is faster than a dispatch for it.
     pub int8: bool,
     /// How the work is cut; `None` for what is known to be fast.
     pub geometry: Option<Geometry>,
@@ -125,7 +125,7 @@ pub fn lower_parts(parts: &MatvecParts, cx: &mut Lowering) -> Result<(), Reject>
     let ids = parts.ids.map(|t| cx.tensor(&t)).transpose()?;
     let pair = parts.pair.map(|(w2, _)| second(&w2, &w, cx)).transpose()?;
     let columns = pdst.ne[1];
-    let g = cut(parts, columns, cx.caps)?;
+    let (g, write_int8) = cut(parts, columns, cx.caps)?;
     // Experts differ from column to column, so each is a matrix of one column.
     let pieces = columns.div_ceil(if ids.is_some() { 1 } else { g.columns });
     let width = columns.div_ceil(pieces);
@@ -137,9 +137,9 @@ pub fn lower_parts(parts: &MatvecParts, cx: &mut Lowering) -> Result<(), Reject>
     let mode = u32::from(ids.is_some())
         + 2 * u32::from(add.is_some())
         + parts.pair.map_or(0, |(_, glu)| glu as u32)
-        + 16 * u32::from(parts.int8);
+        + 16 * u32::from(write_int8);
     // Before the columns of x, which this piece of memory must not displace.
-    let int8 = parts.int8.then(|| cx.scratch(Q8::bytes(&dst)));
+    let int8 = write_int8.then(|| cx.scratch(Q8::bytes(&dst)));
     // Last, for it leaves a dispatch behind.
     let q8 = quantized(&x, cx)?;
     reads.push(q8.span);
@@ -221,35 +221,52 @@ fn push(
     push.u32(parts.x.ne[1] as u32).u32(dst.ne[2]).u32(share(2)).u32(share(3)).u32(dst.ne[1]).u32(ids.nb[1])
 }
 
-/// How a product is cut.
-fn cut(parts: &MatvecParts, columns: u32, caps: &Caps) -> Result<Geometry, Reject> {
+/// How a product is cut, and whether it writes int8 blocks too.
+fn cut(parts: &MatvecParts, columns: u32, caps: &Caps) -> Result<(Geometry, bool), Reject> {
     let m = parts.dst.ne[0];
+    // For more columns a dispatch of its own is faster: 25.5 us instead of 30.1 for two columns of the gated product below.
+    let int8 = parts.int8 && m % 32 == 0 && (columns == 1 || parts.geometry.is_some());
     let mut g = parts.geometry.unwrap_or_else(|| geometry(parts, columns, caps));
-    if parts.int8 {
+    if int8 {
         g.subgroups = 32 / g.rows;
     }
     let fits = g.subgroups * caps.subgroup <= caps.invocations;
-    if !fits || parts.int8 && (m % 32 != 0 || 32 % g.rows != 0) || parts.pair.is_some() && parts.add.is_some() {
+    if !fits || int8 && 32 % g.rows != 0 || parts.pair.is_some() && parts.add.is_some() {
         return Err(Reject::Shape("MUL_MAT", format!("{m} rows in {g:?}, of the kind that is asked for")));
     }
-    Ok(g)
+    Ok((g, int8))
 }
 
-/// The geometry that was fastest where it was measured.
+/// The geometry that was fastest in `examples/matvec-bench.rs` on an H200 (driver 580.159). Microseconds of a product of
+/// Q4_K with 28672 x 4096 weights | 4096 x 14336 | 6144 x 4096, as rows x columns of a subgroup:
+///   1 column    1x1 22.0 | 13.6 |  7.7   2x1 20.6 | 14.2 |  7.9   4x1 20.6 | 19.5 |  8.8
+///   4 columns   1x4 34.4 | 19.6 | 12.4   2x4 28.0 | 18.3 | 11.5   4x4 28.9 | 19.5 | 10.2
+///   8 columns   2x4 46.6 | 28.8 | 14.3   4x4 48.1 | 31.4 | 14.2   2x8 42.9 | 32.9 | 18.4   4x8 45.3 | 34.7 | 13.4
+///   12 columns  2x4 67.1 | 40.4 | 18.1   4x4 68.2 | 35.1 | 18.3   2x6 62.1 | 34.1 | 17.4   4x6 58.4 | 38.8 | 16.2
+///   16 columns  2x4 89.4 | 51.1 | 22.9   4x4 88.9 | 45.4 | 22.8   2x8 79.9 | 55.6 | 23.9   4x8 79.1 | 59.5 | 21.3
+/// Eight long columns are more than the first cache holds. 6144 rows, by twos, are more subgroups than run at once, by
+/// fours not. A Q6_K head of 128256 x 4096, whose weights take more registers: 8 columns 2x8 247, 4x8 299. SWIGLU of two
+/// products of 14336 x 4096, int8 included: 1 column 4x1 21.2, 2x1 22.7; the chain 26.1.
 fn geometry(parts: &MatvecParts, columns: u32, caps: &Caps) -> Geometry {
-    let wide = parts.dst.ne[0] >= 6144;
-    let (subgroups, rows, columns, depth) = match columns {
+    let [k, m] = [parts.w.ne[0], parts.w.ne[1]];
+    let (long, many) = (k > 8192, m > 8192);
+    let by_fours = m > 4096 && !many;
+    let (subgroups, rows, columns) = match columns {
         // A software device gains nothing from large pieces and compiles them for seconds.
-        _ if caps.software && parts.pair.is_some() => (2, 1, 4, 1),
-        _ if caps.software => (4, 4, 4, 1),
-        1 if parts.pair.is_some() => (2, 1, 1, 1),
-        1 => (2, if wide { 2 } else { 1 }, 1, 1),
-        2..=3 => (4, 2, 3, 1),
-        _ if matches!(parts.w.ty, Type::Q6_K | Type::Q3_K | Type::Q2_K) => (2, 2, 8, 1),
-        _ if parts.pair.is_some() => (4, 2, 4, 1),
-        _ => (4, 4, 4, 1),
+        _ if caps.software && parts.pair.is_some() => (2, 1, 4),
+        _ if caps.software => (4, 4, 4),
+        1 if parts.int8 => (8, 4, 1),
+        1 => (4, if parts.pair.is_some() || many { 2 } else { 1 }, 1),
+        4 if by_fours && parts.pair.is_none() => (4, 4, 4),
+        2..=4 => (4, 2, 4),
+        _ if parts.pair.is_some() => (4, 2, 8),
+        _ if matches!(parts.w.ty, Type::Q6_K | Type::Q3_K | Type::Q2_K) => (4, 2, 8),
+        7..=8 if long => (4, 2, 4),
+        7..=8 if !by_fours => (4, 2, 8),
+        _ if long => (4, 4, 4),
+        _ => (4, 4, 8),
     };
-    Geometry { subgroups: subgroups.min(caps.invocations / caps.subgroup), rows, columns, depth }
+    Geometry { subgroups: subgroups.min(caps.invocations / caps.subgroup), rows, columns, depth: 1 }
 }
 
 #[cfg(test)]
