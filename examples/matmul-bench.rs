@@ -55,21 +55,50 @@ struct Case<'a> {
     node: Node,
     weights: Vec<u8>,
     inputs: Vec<f32>,
-    memory: [Arc<Memory>; 3],
+    /// Of a MUL_MAT_ID: the expert of each column of the result.
+    ids: Option<Vec<i32>>,
+    memory: Vec<Arc<Memory>>,
 }
 
 impl<'a> Case<'a> {
     /// Weights of `m` rows of `k`, `n` columns; `batches` of columns for each two of which there is one matrix of weights.
     fn new(gpu: &'a Gpu, ty: Type, [m, n, k, batches]: [i64; 4]) -> Outcome<Case<'a>> {
-        let mut a = Tensor::new(ty, [k, m, (batches + 1) / 2, 1]);
-        let mut b = Tensor::new(Type::F32, [k, n, batches, 1]);
-        let mut dst = Tensor::new(Type::F32, [m, n, batches, 1]);
+        let a = Tensor::new(ty, [k, m, (batches + 1) / 2, 1]);
+        Case::of(gpu, a, [k, n, batches, 1], [m, n, batches, 1], None)
+    }
+
+    /// A MUL_MAT_ID of `tokens` that use `used` of `experts`, with activations for each use where `apart`.
+    fn by_id(
+        gpu: &'a Gpu,
+        ty: Type,
+        [m, k]: [i64; 2],
+        [experts, used, tokens]: [i64; 3],
+        apart: bool,
+    ) -> Outcome<Case<'a>> {
+        let a = Tensor::new(ty, [k, m, experts, 1]);
+        let columns = if apart { used } else { 1 };
+        // Experts at random, each at most once for a token, and some more often than others.
+        let order = noise(7, (experts * tokens) as usize);
+        let ids = order.chunks(experts as usize).flat_map(|chances| {
+            let mut by: Vec<i32> = (0..experts as i32).collect();
+            let key = |e: i32| (1.0 + chances[e as usize]) * (1.0 + e as f32 / experts as f32);
+            by.sort_by(|x, y| key(*x).total_cmp(&key(*y)));
+            by.truncate(used as usize);
+            by
+        });
+        Case::of(gpu, a, [k, columns, tokens, 1], [m, used, tokens, 1], Some(ids.collect()))
+    }
+
+    fn of(gpu: &'a Gpu, mut a: Tensor, b: [i64; 4], dst: [i64; 4], ids: Option<Vec<i32>>) -> Outcome<Case<'a>> {
+        let ty = a.ty;
+        let mut b = Tensor::new(Type::F32, b);
+        let mut dst = Tensor::new(Type::F32, dst);
         let room = |t: &mut Tensor| -> Outcome<Arc<Memory>> {
             let memory = gpu.allocate(t.span())?;
             (t.data, t.id, t.root) = (memory.host() as u64, memory.host() as u64, memory.host() as u64);
             Ok(memory)
         };
-        let memory = [room(&mut a)?, room(&mut b)?, room(&mut dst)?];
+        let mut memory = vec![room(&mut a)?, room(&mut b)?, room(&mut dst)?];
         // Large weights repeat a piece: random bytes are slow to make.
         let count = (a.span() / ty.bytes()) as usize;
         let piece = blocks(ty, count.min(9973), 1);
@@ -78,10 +107,18 @@ impl<'a> Case<'a> {
         for chunk in weights.chunks_mut(piece.len()) {
             chunk.copy_from_slice(&piece[..chunk.len()]);
         }
-        let inputs = noise(2, (k * n * batches) as usize);
+        let inputs = noise(2, b.elements() as usize);
         memory[0].write(0, &weights);
         memory[1].write(0, &inputs.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());
-        Ok(Case { gpu, node: Node::new("MUL_MAT", dst, &[a, b]), weights, inputs, memory })
+        let mut node = Node::new("MUL_MAT", dst, &[a, b]);
+        if let Some(ids) = &ids {
+            let mut t = Tensor::new(Type::I32, [dst.ne[1], dst.ne[2], 1, 1]);
+            let table = room(&mut t)?;
+            table.write(0, &ids.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());
+            memory.push(table);
+            node = Node::new("MUL_MAT_ID", dst, &[a, b, t]);
+        }
+        Ok(Case { gpu, node, weights, inputs, ids, memory })
     }
 
     /// The normalised mean square error of the GPU's result.
@@ -90,7 +127,7 @@ impl<'a> Case<'a> {
         let dst = self.node.dst;
         let mut bytes = vec![0; dst.span() as usize];
         self.gpu.read(dst.data, &mut bytes)?;
-        let a = self.node.src[0].ok_or("a product has weights")?;
+        let (a, b) = self.node.src[0].zip(self.node.src[1]).ok_or("a product has weights and activations")?;
         let (k, m, n) = (a.ne[0] as usize, a.ne[1] as usize, dst.ne[1] as usize);
         let row = a.nb[1] as usize;
         let rows: Vec<Vec<f64>> = (0..m * a.ne[2] as usize)
@@ -99,9 +136,13 @@ impl<'a> Case<'a> {
         let (mut wrong, mut size) = (0.0, 0.0);
         for (at, got) in bytes.chunks_exact(4).enumerate() {
             let (column, i) = (at / m, at % m);
-            let share = dst.ne[2] as usize / a.ne[2] as usize;
-            let weights = &rows[column / n / share * m + i];
-            let inputs = &self.inputs[column * k..][..k];
+            let share = (dst.ne[2] as usize / a.ne[2] as usize).max(1);
+            let (matrix, from) = match &self.ids {
+                Some(ids) => (ids[column] as usize, column / (dst.ne[1] / b.ne[1]) as usize),
+                None => (column / n / share, column),
+            };
+            let weights = &rows[matrix * m + i];
+            let inputs = &self.inputs[from * k..][..k];
             let want: f64 = weights.iter().zip(inputs).map(|(w, x)| w * f64::from(*x)).sum();
             let got = f64::from(f32::from_le_bytes([got[0], got[1], got[2], got[3]]));
             wrong += (want - got) * (want - got);
@@ -180,6 +221,20 @@ fn check(gpu: &Gpu) -> Outcome<bool> {
         }
         println!("{line}");
     }
+    for ty in TYPES {
+        let mut line = format!("{:7} by id", ty.name());
+        let k = 3 * ty.block().max(32) as i64;
+        // Tiles of each width.
+        for (tokens, apart) in [(32, false), (150, true), (400, false)] {
+            let e = Case::by_id(gpu, *ty, [70, k], [8, 2, tokens], apart)?.error()?;
+            line += &format!(" {e:.1e}");
+            if e.is_nan() || e > limit {
+                line += "(!)";
+                right = false;
+            }
+        }
+        println!("{line}");
+    }
     for k in [67, 40, 136] {
         let e = Case::new(gpu, Type::F16, [77, 33, k, 2])?.error()?;
         println!("f16 k={k} {e:.1e}");
@@ -209,6 +264,17 @@ fn measure(gpu: &Gpu) -> Outcome<()> {
                 let repeats = if software { 2 } else { (3e12 / work).clamp(8.0, 200.0) as usize };
                 let time = case.time(repeats)?.as_secs_f64();
                 line += &format!("  n={n} {:.1} us {:.3} TFLOPS", time * 1e6, work / time * 1e-12);
+            }
+            println!("{line}");
+        }
+        // Rows and sums of one expert's gate and of its last product, as models of 30 billion parameters have them.
+        for (m, k, apart) in [(768, 2048, false), (2048, 768, true)] {
+            let mut line = format!("{} {m}x{k}, 8 of 128 experts:", ty.name());
+            for tokens in if software { [32, 64, 128, 256] } else { [32, 64, 128, 512] } {
+                let case = Case::by_id(gpu, *ty, [m, k], [128, 8, tokens], apart)?;
+                let work = 2.0 * (m * 8 * tokens * k) as f64;
+                let time = case.time(if software { 1 } else { 50 })?.as_secs_f64();
+                line += &format!("  tokens={tokens} {:.1} us {:.3} TFLOPS", time * 1e6, work / time * 1e-12);
             }
             println!("{line}");
         }

@@ -1,6 +1,6 @@
 // MUL_MAT of many columns without cooperative matrices: one invocation for each row of weights, with COLUMNS sums in
 // registers. The invocations of a subgroup load different activations and pass them round by broadcasts, so that a load
-// serves many products: on a software device a load costs as much as a dozen additions.
+// serves many products: on a software device a load costs as much as a dozen additions. MUL_MAT_ID as in matmul.comp.
 // Integer dot products over int8 activations (lib/q8.glsl):
 // variant matmul_dot_q4_0 BLOCK_OF_q4_0
 // variant matmul_dot_q4_1 BLOCK_OF_q4_1
@@ -39,11 +39,15 @@
 #include "matmul_blocks.glsl"
 #endif
 
+#include "matmul_experts.glsl"
+
 layout(local_size_x_id = 0) in;
 // Invocations of a subgroup: a multiple of 8.
 layout(constant_id = 1) const uint SUBGROUP = 8;
 // A multiple of SUBGROUP.
 layout(constant_id = 2) const uint COLUMNS = 32;
+// Whether this is a MUL_MAT_ID.
+layout(constant_id = 3) const bool BY_ID = false;
 
 layout(push_constant, scalar) uniform Push {
     uint64_t a;
@@ -56,7 +60,16 @@ layout(push_constant, scalar) uniform Push {
     uint     d1, d2, d3;  // bytes between results
     uint     ne2;         // batches in dimension 2 of the result
     uint     r2, r3;      // of which so many share their weights
+    // MUL_MAT_ID: d1 is between the uses of a token, d2 between tokens, a2 between experts; b1 between the columns that
+    // `together` pairs share.
+    uint64_t groups;
+    uint64_t pairs;
+    uint     used;        // pairs of a token
+    uint     together;
 };
+
+// Where the activations of each pair begin.
+shared uint column_at[COLUMNS];
 
 // Columns of which a subgroup loads 32 activations at once.
 const uint TOGETHER = SUBGROUP / 8;
@@ -65,11 +78,26 @@ void main() {
     const uint lane = gl_SubgroupInvocationID;
     const uint i2   = gl_WorkGroupID.z % ne2;
     const uint i3   = gl_WorkGroupID.z / ne2;
-    const uint n0   = gl_WorkGroupID.x * COLUMNS;
+    const uint n0   = BY_ID ? 0 : gl_WorkGroupID.x * COLUMNS;
     const uint m0   = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_SubgroupID * SUBGROUP + lane;
+    Group      group = Group(0, 0, 0, true);
+    uint       width = n;
+    if (BY_ID) {
+        group = group_load(groups, gl_WorkGroupID.x);
+        width = group.count;
+        if (width == 0) {
+            return;
+        }
+        for (uint c = gl_LocalInvocationID.x; c < COLUMNS; c += gl_WorkGroupSize.x) {
+            column_at[c] = group_pair(pairs, group, c) / together * b1;
+        }
+        barrier();
+    }
     // Rows and columns beyond the last repeat it, so that every invocation takes part in the broadcasts.
-    const uint64_t weights = a + uint64_t(i2 / r2) * a2 + uint64_t(i3 / r3) * a3 + uint64_t(min(m0, m - 1)) * row;
+    const uint     matrix  = BY_ID ? group.expert : i2 / r2;
+    const uint64_t weights = a + uint64_t(matrix) * a2 + uint64_t(i3 / r3) * a3 + uint64_t(min(m0, m - 1)) * row;
     const uint64_t inputs  = b + uint64_t(i2) * b2 + uint64_t(i3) * b3;
+#define COLUMN(c) (inputs + (BY_ID ? column_at[c] : min(n0 + (c), n - 1) * b1))
 
     float sums[COLUMNS];
     [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
@@ -91,7 +119,7 @@ void main() {
         }
         [[unroll]] for (uint c = 0; c < COLUMNS; c += TOGETHER) {
             const uint     at   = index * 32 + lane % 8 * 4;
-            const uint64_t from = inputs + uint64_t(min(n0 + c + lane / 8, n - 1)) * b1 + at * 4;
+            const uint64_t from = COLUMN(c + lane / 8) + at * 4;
             vec4           x    = vec4(0);
             for (uint j = 0; j < 4 && at + j < k; j++) {
                 x[j] = load_f32(from + j * 4);
@@ -106,11 +134,11 @@ void main() {
         const Block block = block_load(weights, index);
         vec2        scale[COLUMNS / SUBGROUP];
         [[unroll]] for (uint c = 0; c < COLUMNS / SUBGROUP; c++) {
-            const uint64_t column = inputs + uint64_t(min(n0 + c * SUBGROUP + lane, n - 1)) * b1;
+            const uint64_t column = COLUMN(c * SUBGROUP + lane);
             scale[c] = uintBitsToFloat(load_u32x2(column + k + index * 8));
         }
         [[unroll]] for (uint c = 0; c < COLUMNS; c += TOGETHER) {
-            const uint64_t column = inputs + uint64_t(min(n0 + c + lane / 8, n - 1)) * b1;
+            const uint64_t column = COLUMN(c + lane / 8);
             const uint     x      = load_u32(column + index * 32 + lane % 8 * 4);
             [[unroll]] for (uint j = 0; j < TOGETHER; j++) {
                 ivec2 dots = ivec2(0);
@@ -133,8 +161,13 @@ void main() {
     }
     const uint64_t result = d + uint64_t(i2) * d2 + uint64_t(i3) * d3 + uint64_t(m0) * 4;
     [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
-        if (n0 + c < n) {
-            store_f32(result + uint64_t(n0 + c) * d1, sums[c]);
+        if (n0 + c < width) {
+            uint to = (n0 + c) * d1;
+            if (BY_ID) {
+                const uint pair = group_pair(pairs, group, c);
+                to = pair % used * d1 + pair / used * d2;
+            }
+            store_f32(result + to, group.known ? sums[c] : uintBitsToFloat(0x7fc00000));
         }
     }
 }

@@ -4,6 +4,7 @@
 // variant norm
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "memory.glsl"
 #include "q8.glsl"
 #include "rows.glsl"
@@ -33,6 +34,7 @@ layout(push_constant, scalar) uniform Push {
 
 const uint MAX_HELD = 4;
 vec4       held[MAX_HELD];
+vec4       weights[MAX_HELD];  // loaded before the sum is known, so that their way is not waited for after it
 
 precise float squares(precise float sum, vec4 x) {
     sum = fma(x.x, x.x, sum);
@@ -56,10 +58,14 @@ void main() {
     const uint     rounds = HELD > 0 ? HELD : (pieces + size - 1) / size;
 
     precise float total = 0.0;
-    for (uint k = 0; k < rounds; k++) {
+    // Unrolled, so that the arrays are registers.
+    [[unroll]] for (uint k = 0; k < rounds; k++) {
         const uint i = k * size + lane;
         if (i >= pieces) {
             continue;
+        }
+        if (HELD > 0 && WEIGHT) {
+            weights[k] = load_four(p.weight, i, p.ne0, 4, WIDE);
         }
         precise vec4 x = load_four(source, i, p.ne0, p.input_nb[0], WIDE);
         if (RESIDUAL) {
@@ -100,7 +106,7 @@ void main() {
         scale = 1.0 / max(sqrt(total), p.eps);
     }
 
-    for (uint k = 0; k < rounds; k++) {
+    [[unroll]] for (uint k = 0; k < rounds; k++) {
         const uint i = k * size + lane;
         if (i >= pieces) {
             continue;
@@ -111,7 +117,7 @@ void main() {
         }
         x *= scale;
         if (WEIGHT) {
-            x *= load_four(p.weight, i, p.ne0, 4, WIDE);
+            x *= HELD > 0 ? weights[k] : load_four(p.weight, i, p.ne0, 4, WIDE);
         }
         if (ADD) {
             x += load_four(p.add + dense, i, p.ne0, 4, WIDE);

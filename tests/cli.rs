@@ -478,7 +478,74 @@ fn an_installation_works_is_idempotent_and_goes_without_a_trace() {
     assert!(world.seen_env().contains(&expected));
     assert!(world.uninstall().status.success());
     assert!(!world.path("prefix").exists());
-    assert!(world.uninstall().status.success());
+    let again = world.uninstall();
+    assert!(
+        again.status.success() && out(&again).contains("nothing of ggml-tri is installed there"),
+        "{}",
+        out(&again)
+    );
+}
+
+#[test]
+fn the_doctor_sees_what_stands_before_the_links() {
+    let world = World::with_host(&["llama-server"]);
+    assert!(world.install().status.success());
+    let links = |path: String| {
+        let mut doctor = world.called(&world.path("prefix/bin/tri"));
+        let output = doctor.args(["doctor", "--json"]).env("PATH", path).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let checks = report["checks"].as_array().unwrap();
+        let check = checks.iter().find(|check| check["name"] == "links").unwrap().clone();
+        (check["state"].as_str().unwrap().to_owned(), check["found"].as_str().unwrap().to_owned())
+    };
+    let (bin, llama) = (world.path("prefix/bin").display().to_string(), world.path("llama").display().to_string());
+    assert_eq!(links(format!("{bin}:{llama}:/bin")).0, "ok");
+    let (state, found) = links(format!("{llama}:{bin}:/bin"));
+    assert!(state == "failed" && found.contains(&format!("runs {llama}/llama-server")), "{found}");
+    assert!(links("/bin".to_owned()).1.contains("is not on PATH"));
+}
+
+#[test]
+fn the_doctor_survives_a_driver_that_kills_its_process() {
+    let world = World::with_host(&["llama-server"]);
+    world.compile("icd.so", "static __attribute__((constructor)) void f(void) { __builtin_trap(); }\n");
+    let icd = format!(
+        r#"{{"file_format_version": "1.0.0", "ICD": {{"library_path": "{}", "api_version": "1.3.0"}}}}"#,
+        world.path("icd.so").display()
+    );
+    fs::write(world.path("icd.json"), icd).unwrap();
+    let check = |gpu: &str| {
+        let mut doctor = world.tri();
+        doctor.args(["doctor", "--json"]).env("TRI_GPU", gpu).env("VK_ICD_FILENAMES", world.path("icd.json"));
+        let report: serde_json::Value = serde_json::from_slice(&doctor.output().unwrap().stdout).unwrap();
+        let checks = report["checks"].as_array().unwrap();
+        let found = checks.iter().find(|check| check["name"] == "GPU of TRI0").unwrap();
+        (found["state"].as_str().unwrap().to_owned(), found["found"].as_str().unwrap().to_owned())
+    };
+    let (state, found) = check("auto");
+    // Without a Vulkan loader nobody loads the driver.
+    let loader = !found.contains("no Vulkan loader");
+    assert!(!loader || state == "failed" && found.contains("kills the process that asks it"), "{state} {found}");
+    assert_eq!(check("off").0, "fact");
+}
+
+#[test]
+fn the_doctor_lists_vulkans_devices_and_the_one_that_tri_gpu_chooses() {
+    let world = World::with_host(&["llama-server"]);
+    let report = |gpu: &str| -> serde_json::Value {
+        let output = world.tri().args(["doctor", "--json"]).env("TRI_GPU", gpu).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let wish = report("lavapipe");
+    let devices = wish["gpu"]["vulkan"]["devices"].as_array().cloned().unwrap_or_default();
+    let Some(software) = devices.iter().find(|device| device["software"] == true) else {
+        assert_eq!(wish["exit"], 1, "a wish that cannot be met is a failure: {wish}");
+        return;
+    };
+    assert_eq!(wish["gpu"]["vulkan"]["chosen"], software["index"]);
+    assert!(software["limits"]["subgroup"].as_u64() > Some(0) && !software["heaps"].as_array().unwrap().is_empty());
+    assert_ne!(report("auto")["gpu"]["vulkan"]["chosen"], software["index"], "nobody asked for it");
+    assert_eq!(report("15")["exit"], 1);
 }
 
 #[test]

@@ -185,6 +185,15 @@ fn every_room_has_a_line_in_the_architecture() {
 }
 
 #[test]
+fn every_shader_has_a_line_in_the_table() {
+    let table = fs::read_to_string(root().join("shaders/README.md")).unwrap();
+    for (name, _) in files("shaders", &["comp", "glsl"]) {
+        let file = name.rsplit('/').next().unwrap_or_default();
+        assert!(table.contains(&format!("`{file}`")), "shaders/README.md does not mention {name}");
+    }
+}
+
+#[test]
 fn the_changelog_has_an_entry_for_this_version() {
     let text = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
     assert!(text.contains(&format!("## {}", env!("CARGO_PKG_VERSION"))), "CHANGELOG.md misses the crate's version");

@@ -78,17 +78,26 @@ pub enum Action {
     /// Remove exactly what 'tri install' put.
     #[command(after_help = UNINSTALL)]
     Uninstall(Place),
-    /// Check this machine: host, plugin, CPU, memory, limits.
+    /// Check this machine: host, plugin, CPU, memory, limits, GPU.
     #[command(after_help = DOCTOR)]
     Doctor(Doctor),
-    /// Load a library and print what its function returns; tri calls this in a child.
-    #[command(name = "__probe", hide = true)]
-    Probe {
+    /// Ask what may break the process that asks; tri calls this in a child.
+    #[command(name = "__probe", hide = true, subcommand)]
+    Probe(Probe),
+}
+
+/// What a child is asked.
+#[derive(Debug, Subcommand)]
+pub enum Probe {
+    /// Load a library and print what its function returns.
+    Library {
         /// The library.
         file: PathBuf,
         /// The function.
         symbol: String,
     },
+    /// Print the devices of Vulkan as JSON.
+    Vulkan,
 }
 
 /// What `tri run` shows in its help; a call with a tool does not come this far.
@@ -102,7 +111,7 @@ pub struct Run {
 /// Where something is installed, and how to speak about it.
 #[derive(Debug, Args)]
 pub struct Place {
-    /// Where to install; /usr/local for root, else ~/.local.
+    /// The folder of the installation, which has bin/ and lib/ in it; /usr/local for root, else ~/.local.
     #[arg(long, value_name = "DIR")]
     pub prefix: Option<PathBuf>,
     /// Print a JSON report.

@@ -80,11 +80,12 @@ pub fn choose(own: &Path, set: Option<&Path>, host: &Ggml) -> Result<Build, Stop
         return Ok(build);
     }
     Err(Stop::failed(format!(
-        "The plugin {} was built for ggml {}, but {} is ggml {}: install the plugin build for {} ('tri install --plugin \
-         FILE'), or set TRI_LLAMA_DIR to a llama.cpp with ggml {}.",
+        "The plugin {} was built for ggml {}, but {} is ggml {}: make the build for {} ('scripts/plugin {}' in the source of \
+         ggml-tri) and install it ('tri install --plugin FILE'), or set TRI_LLAMA_DIR to a llama.cpp with ggml {}.",
         build.file.display(),
         build.version,
         host.base.display(),
+        host.version,
         host.version,
         host.version,
         build.version
@@ -97,10 +98,11 @@ fn missing(own: &Path, host: &Ggml) -> Stop {
         files(own).iter().filter_map(|file| Some(folder(file).file_name()?.to_string_lossy().into_owned())).collect();
     let present = if present.is_empty() { "none".to_owned() } else { present.join(", ") };
     Stop::failed(format!(
-        "No plugin build for ggml {} ({}) in {} (there: {present}): install one ('tri install --plugin FILE'), or name \
-         one in TRI_PLUGIN.",
+        "No plugin build for ggml {} ({}) in {} (there: {present}): make one ('scripts/plugin {}' in \
+         the source of ggml-tri) and install it ('tri install --plugin FILE'), or name one in TRI_PLUGIN.",
         host.version,
         host.base.display(),
-        shelf(own).display()
+        shelf(own).display(),
+        host.version
     ))
 }

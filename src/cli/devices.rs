@@ -37,16 +37,27 @@ pub fn of(backend: &str, real: &Path, tool: &Tool, words: &[OsString], rpc: &[Os
     if !found.is_empty() {
         return Ok(found);
     }
-    let names = if listed.is_empty() { "none".to_owned() } else { listed.join(", ") };
     let files = ggml::backends(real);
     if files.iter().any(|name| name == backend) || PREFIXES.iter().any(|(name, _)| *name == backend) {
-        return Err(Stop::failed(format!(
-            "--backend {backend}: the host has no such device (its devices: {names}). Use a llama.cpp with the {backend} \
-             backend and check its driver, or take one of: {}.",
-            valid(&files, &listed)
-        )));
+        return Err(absent(backend, &files, &listed));
     }
     Err(unknown(backend, &files, &listed))
+}
+
+/// The backend could be meant and has no device here: what is missing, and what there is instead.
+fn absent(backend: &str, files: &[String], listed: &[String]) -> Stop {
+    let names = if listed.is_empty() { "none".to_owned() } else { listed.join(", ") };
+    let remedy = match (backend, files.iter().any(|name| name == backend)) {
+        (_, false) => format!("Use a llama.cpp that has the {backend} backend"),
+        ("rpc", true) => "Start ggml-rpc-server and name it with '--rpc HOST:PORT'".to_owned(),
+        ("vulkan", true) => "Install a Vulkan driver for the GPU ('tri doctor' shows what Vulkan offers)".to_owned(),
+        (_, true) => format!("Check the driver, which shows the {backend} backend no device"),
+    };
+    let others: Vec<_> = files.iter().filter(|name| *name != backend).cloned().collect();
+    let valid = valid(&others, listed);
+    Stop::failed(format!(
+        "--backend {backend}: the host has no such device (its devices: {names}). {remedy}, or take one of: {valid}."
+    ))
 }
 
 /// The name is none that could be meant; lists the ones that are.
@@ -149,5 +160,18 @@ mod tests {
     fn an_unknown_name_is_answered_with_the_valid_ones() {
         let message = unknown("volkan", &["cpu".to_owned(), "rpc".to_owned()], &parse(LIST)).message;
         assert_eq!(message, "--backend 'volkan' is unknown. Valid here: tri, cpu, rpc, vulkan.");
+    }
+
+    #[test]
+    fn a_backend_without_a_device_is_answered_with_what_it_lacks() {
+        let files = ["cpu", "rpc", "vulkan"].map(str::to_owned);
+        let says = |backend, text: &str| {
+            let message = absent(backend, &files, &["TRI0".to_owned()]).message;
+            assert!(message.contains(text) && message.contains("(its devices: TRI0)"), "{message}");
+            assert!(!message.split("one of:").nth(1).unwrap().contains(backend), "{message}");
+        };
+        says("rpc", "'--rpc HOST:PORT'");
+        says("vulkan", "Install a Vulkan driver");
+        says("cuda", "a llama.cpp that has the cuda backend");
     }
 }

@@ -4,15 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ggml_tri::chip::{cpu, memory};
-use ggml_tri::config::Config;
 use ggml_tri::config::host::Host;
+use ggml_tri::config::{Config, Gpu};
 use serde::Serialize;
 
 use super::builds::{self, Build};
 use super::find::{self, Places};
 use super::ggml::{self, Ggml, Loading};
+use super::gpu::{self, Gpus};
 use super::launch;
 use super::machine;
+use super::prefix;
 use super::stop::Stop;
 
 /// How one look turned out.
@@ -33,7 +35,7 @@ pub enum State {
 #[derive(Debug, Serialize)]
 pub struct Check {
     /// What was looked at.
-    pub name: &'static str,
+    pub name: String,
     /// How it turned out.
     pub state: State,
     /// What was found.
@@ -58,6 +60,8 @@ pub struct Report {
     pub cpu: cpu::Cpu,
     /// The memory that this process may use, in bytes.
     pub memory: memory::Memory,
+    /// The GPUs.
+    pub gpu: Gpus,
 }
 
 /// Tools by which a host is recognised, the most used first.
@@ -69,14 +73,18 @@ pub fn examine(host: &Host, folder: Option<PathBuf>, root: &Path) -> Report {
     let mut places = launch::places(host);
     places.folder = folder.or(places.folder);
     let ggml = look_at_host(&places, &mut checks);
+    checks.extend(links(host, &places));
     let plugins = look_at_plugins(host, ggml.as_ref(), &mut checks);
     let cpu = cpu::read(root);
     let memory = memory::available(root);
     checks.extend([machine::cpu(&cpu), machine::memory(memory)]);
     let limits = fs::read_to_string(root.join("proc/self/limits")).unwrap_or_default();
     checks.extend(machine::limits(&limits));
-    checks.extend([machine::gpu(root), machine::npu(root)]);
-    Report { exit: exit(&checks), checks, host: ggml, plugins, cpu, memory }
+    // A malformed setting has its own line by now.
+    let (gpu, looks) = gpu::examine(root, Config::get().map_or(Gpu::Auto, |config| config.gpu));
+    checks.extend(looks);
+    checks.push(machine::npu(root));
+    Report { exit: exit(&checks), checks, host: ggml, plugins, cpu, memory, gpu }
 }
 
 /// A failed check outweighs one that could not be made.
@@ -90,13 +98,13 @@ fn exit(checks: &[Check]) -> u8 {
 }
 
 /// A line without a remedy.
-pub fn check(name: &'static str, state: State, found: impl Into<String>) -> Check {
-    Check { name, state, found: found.into(), remedy: None }
+pub fn check(name: impl Into<String>, state: State, found: impl Into<String>) -> Check {
+    Check { name: name.into(), state, found: found.into(), remedy: None }
 }
 
 /// A failed check and what to do about it.
-pub fn failed(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
-    Check { name, state: State::Failed, found: found.into(), remedy: Some(remedy.into()) }
+pub fn failed(name: impl Into<String>, found: impl Into<String>, remedy: impl Into<String>) -> Check {
+    Check { name: name.into(), state: State::Failed, found: found.into(), remedy: Some(remedy.into()) }
 }
 
 /// A message of ours has the finding before the colon and the remedy behind it.
@@ -143,6 +151,25 @@ fn look_at_host(places: &Places, checks: &mut Vec<Check>) -> Option<Ggml> {
     }
 }
 
+/// Whether the links of an installation are what a shell runs: of the one that this executable belongs to, else of the one
+/// at the usual place. Nothing is said where nothing is installed.
+fn links(host: &Host, places: &Places) -> Option<Check> {
+    const TOOL: &str = "llama-server";
+    let own = find::own().ok().map(|own| ggml::folder(&own));
+    let usual = prefix::of(host, None).ok().map(|prefix| prefix.join("bin"));
+    let ours = |bin: &PathBuf| fs::read_link(bin.join(TOOL)).is_ok_and(|target| target == Path::new("tri"));
+    let bin = own.into_iter().chain(usual).find(ours)?;
+    let found = match places.first(TOOL.as_ref()) {
+        _ if places.leads(&bin, TOOL.as_ref()) => {
+            return Some(check("links", State::Ok, format!("{} stands first on PATH", bin.display())));
+        }
+        Some(other) => format!("'{TOOL}' runs {}, not the link in {}", other.join(TOOL).display(), bin.display()),
+        None => format!("{} is not on PATH", bin.display()),
+    };
+    let remedy = format!("Put it first ('export PATH={}:$PATH'), or use 'tri run TOOL'.", bin.display());
+    Some(failed("links", found, remedy))
+}
+
 fn look_at_plugins(host: &Host, ggml: Option<&Ggml>, checks: &mut Vec<Check>) -> Vec<Build> {
     let own = match find::own() {
         Ok(own) => own,
@@ -162,7 +189,11 @@ fn look_at_plugins(host: &Host, ggml: Option<&Ggml>, checks: &mut Vec<Check>) ->
     }
     let listed: Vec<_> = builds.iter().map(|b| format!("{} ({})", b.version, b.file.display())).collect();
     if listed.is_empty() {
-        let remedy = "Run 'tri install --plugin FILE', or name a build in TRI_PLUGIN.";
+        let version = ggml.map_or("VERSION", |ggml| ggml.version.as_str());
+        let remedy = format!(
+            "Make one ('scripts/plugin {version}' in the source of ggml-tri prints its path) and run 'tri install --plugin \
+             FILE', or name it in TRI_PLUGIN."
+        );
         checks.push(failed("plugin builds", "none", remedy));
     } else {
         checks.push(check("plugin builds", State::Ok, listed.join(", ")));

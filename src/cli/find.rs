@@ -64,9 +64,15 @@ impl Places {
         }
     }
 
+    /// The folder of `PATH` whose `tool` a call by its name alone runs.
+    pub fn first(&self, tool: &OsStr) -> Option<&Path> {
+        self.folders().find(|entry| entry.join(tool).is_file())
+    }
+
     /// Whether a call of `tool` by its name alone runs the one in `folder`.
     pub fn leads(&self, folder: &Path, tool: &OsStr) -> bool {
-        self.folders().find(|entry| entry.join(tool).is_file()).is_some_and(|first| first == folder)
+        let whole = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        self.first(tool).is_some_and(|first| whole(first) == whole(folder))
     }
 
     /// The folders of `PATH`; an empty entry means the current one, as for the shell.

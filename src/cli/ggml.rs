@@ -2,19 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use super::find;
+use super::child;
 use super::stop::Stop;
-
-/// How long a library may take to load and answer.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How a host gets its backends. Both kinds read `GGML_BACKEND_PATH`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -55,61 +47,8 @@ pub fn of(tool: &Path) -> Result<Ggml, Stop> {
 
 /// Has a child of this executable load a library and call its function; the error completes "FILE ...".
 pub fn ask(library: &Path, symbol: &str) -> Result<String, String> {
-    let own = find::own().map_err(|stop| stop.message)?;
-    // The child must see the name `tri`, or it would take itself for a launcher.
-    let mut child = Command::new(own);
-    child.arg0("tri").args([OsStr::new("__probe"), library.as_os_str(), OsStr::new(symbol)]);
-    let output = within(PATIENCE, &mut child).map_err(|e| format!("cannot be examined in a child process ({e})"))?;
-    let Some(output) = output else {
-        return Err(format!("hangs the process that loads it (ended after {} seconds)", PATIENCE.as_secs()));
-    };
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    }
-    match output.status.code() {
-        Some(_) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(said.trim().trim_start_matches("tri: ").to_owned())
-        }
-        None => Err(format!("kills the process that loads it ({})", output.status)),
-    }
-}
-
-/// What a command prints and how it ends; `None` if it had to be killed because it took longer.
-fn within(limit: Duration, command: &mut Command) -> io::Result<Option<Output>> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    // Each pipe is emptied by a thread, or a child that prints much would wait for us. Nobody waits for the threads: what
-    // the child started may keep the pipes open longer than it lives itself.
-    let (stdout, stderr) = (child.stdout.take().map(drain), child.stderr.take().map(drain));
-    let end = Instant::now() + limit;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if Instant::now() >= end {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
-        }
-        thread::sleep(Duration::from_millis(1));
-    };
-    let all = |pipe: Option<Receiver<Vec<u8>>>| {
-        let bytes = pipe.and_then(|pipe| pipe.recv_timeout(end.saturating_duration_since(Instant::now())).ok());
-        bytes.unwrap_or_default()
-    };
-    Ok(Some(Output { status, stdout: all(stdout), stderr: all(stderr) }))
-}
-
-/// Reads a pipe to its end in a thread.
-fn drain(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
-    let (give, take) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // What was read before an error counts; and nobody may be there to take it any more.
-        let _ = pipe.read_to_end(&mut bytes);
-        let _ = give.send(bytes);
-    });
-    take
+    child::ask(&[OsStr::new("library"), library.as_os_str(), OsStr::new(symbol)], "loads it")
+        .map_err(|why| why.to_string())
 }
 
 /// The libggml-base.so that the tool uses: the one beside it or in the lib folder next to it, else the one that the
@@ -211,14 +150,6 @@ pub fn backends(tool: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_child_that_hangs_is_killed_and_one_that_prints_much_is_not() {
-        let run = |limit, script: &str| within(Duration::from_millis(limit), Command::new("sh").args(["-c", script]));
-        assert!(run(100, "exec sleep 60").unwrap().is_none());
-        let output = run(20_000, "head -c 300000 /dev/zero; echo no >&2; exit 3").unwrap().unwrap();
-        assert_eq!((output.status.code(), output.stdout.len(), &output.stderr[..]), (Some(3), 300_000, &b"no\n"[..]));
-    }
 
     #[test]
     fn the_loaders_answer_is_read() {

@@ -93,7 +93,8 @@ fn plugins(own: &Path, given: &[PathBuf]) -> Result<Vec<Build>, Stop> {
     let builds = files.iter().map(|file| builds::open(file)).collect::<Result<Vec<_>, _>>()?;
     if builds.is_empty() {
         return Err(Stop::failed(format!(
-            "No plugin build lies beside {} or in {}: name one with --plugin FILE.",
+            "No plugin build lies beside {} or in {}: make one ('scripts/plugin VERSION' in the source of ggml-tri \
+             prints its path) and name it with --plugin FILE.",
             own.display(),
             builds::shelf(own).display()
         )));

@@ -1,4 +1,4 @@
-//! What `tri doctor` says about the machine itself: CPU, memory, limits, GPU, NPU.
+//! What `tri doctor` says about the machine itself: CPU, memory, limits, NPU. The GPU has a file of its own.
 
 use std::fs;
 use std::path::Path;
@@ -50,29 +50,6 @@ pub fn limits(limits: &str) -> [Check; 2] {
     [files, locked]
 }
 
-/// The graphics cards.
-pub fn gpu(root: &Path) -> Check {
-    let mut vendors: Vec<_> = entries(&root.join("sys/class/drm"))
-        .into_iter()
-        .filter(|name| name.strip_prefix("card").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit())))
-        .filter_map(|name| fs::read_to_string(root.join("sys/class/drm").join(name).join("device/vendor")).ok())
-        .map(|vendor| match vendor.trim() {
-            "0x1002" => "AMD".to_owned(),
-            "0x10de" => "NVIDIA".to_owned(),
-            "0x8086" => "Intel".to_owned(),
-            other => format!("PCI vendor {other}"),
-        })
-        .collect();
-    vendors.sort_unstable();
-    let nodes = entries(&root.join("dev/dri")).into_iter().filter(|name| name.starts_with("renderD")).count();
-    let found = match (vendors.is_empty(), nodes) {
-        (true, 0) => "absent".to_owned(),
-        (true, nodes) => format!("present: {nodes} render nodes"),
-        (false, nodes) => format!("present: {}; {nodes} render nodes", vendors.join(", ")),
-    };
-    check("GPU", State::Fact, format!("{found} (no engine in this version)"))
-}
-
 /// The neural processors.
 pub fn npu(root: &Path) -> Check {
     let nodes = entries(&root.join("dev/accel"));
@@ -108,19 +85,15 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_facts() {
+    fn a_neural_processor_is_a_fact() {
         let root = tempfile::tempdir().unwrap();
         let make = |path: &str, text: &str| {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        assert!(gpu(root.path()).found.starts_with("absent") && npu(root.path()).found.starts_with("absent"));
-        make("sys/class/drm/card1/device/vendor", "0x1002\n");
-        make("sys/class/drm/card1-DP-1/device/vendor", "0x1002\n");
-        make("dev/dri/renderD128", "");
+        assert!(npu(root.path()).found.starts_with("absent"));
         make("dev/accel/accel0", "");
-        assert_eq!(gpu(root.path()).found, "present: AMD; 1 render nodes (no engine in this version)");
         assert_eq!(npu(root.path()).found, "present: accel0 (no engine in this version)");
     }
 }

@@ -6,11 +6,14 @@
 mod args;
 mod builds;
 mod change;
+mod child;
 mod devices;
 mod doctor;
+mod drivers;
 mod find;
 mod flags;
 mod ggml;
+mod gpu;
 mod install;
 mod launch;
 mod logging;
@@ -24,8 +27,7 @@ mod uninstall;
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -33,7 +35,7 @@ use ggml_tri::config::Config;
 use ggml_tri::config::host::Host;
 use ggml_tri::probe;
 
-use args::{Action, Doctor, Install, Place, Tri};
+use args::{Action, Doctor, Install, Place, Probe, Tri};
 use stop::Stop;
 
 fn main() -> ExitCode {
@@ -66,9 +68,14 @@ fn run(host: &Host) -> Result<u8, Stop> {
         Action::Doctor(options) => doctor(host, options),
         Action::Install(options) => install(host, options),
         Action::Uninstall(place) => uninstall(host, place),
-        Action::Probe { file, symbol } => {
+        Action::Probe(Probe::Library { file, symbol }) => {
             let answer = probe::in_child(&file, &symbol);
             answer.map(|text| show(&text)).map_err(|e| Stop::failed(e.to_string()))
+        }
+        Action::Probe(Probe::Vulkan) => {
+            let answer = probe::vulkan::ask().map_err(Stop::failed)?;
+            show(&json(&answer, serde_json::to_string)?);
+            Ok(0)
         }
     }
 }
@@ -80,11 +87,14 @@ fn show(text: &str) -> u8 {
     0
 }
 
+/// A value as JSON, written by a function of serde_json.
+fn json<T>(value: &T, write: fn(&T) -> serde_json::Result<String>) -> Result<String, Stop> {
+    write(value).map_err(|e| Stop::failed(format!("No JSON could be made ({e}).")))
+}
+
 /// Prints a value as JSON.
 fn show_json(value: &impl serde::Serialize) -> Result<(), Stop> {
-    let text =
-        serde_json::to_string_pretty(value).map_err(|e| Stop::failed(format!("No JSON could be made ({e}).")))?;
-    show(&text);
+    show(&json(value, serde_json::to_string_pretty)?);
     Ok(())
 }
 
@@ -122,7 +132,7 @@ fn doctor(host: &Host, options: Doctor) -> Result<u8, Stop> {
 fn install(host: &Host, options: Install) -> Result<u8, Stop> {
     let config = Config::get().map_err(|e| Stop::usage(e.to_string()))?;
     logging::start(config.log);
-    let prefix = prefix(host, options.place.prefix)?;
+    let prefix = prefix::of(host, options.place.prefix)?;
     let report = install::install(&prefix, &find::own()?, &options.plugin)?;
     if options.place.json {
         show_json(&report)?;
@@ -143,12 +153,18 @@ fn install(host: &Host, options: Install) -> Result<u8, Stop> {
 }
 
 fn uninstall(host: &Host, place: Place) -> Result<u8, Stop> {
-    let prefix = prefix(host, place.prefix)?;
+    let prefix = prefix::of(host, place.prefix)?;
     let report = uninstall::uninstall(&prefix)?;
     if place.json {
         show_json(&report)?;
     } else {
-        show(&format!("{}: {} removed.", prefix.display(), report.removed.len()));
+        match report.removed.len() + report.left.len() {
+            0 => show(&format!(
+                "{}: nothing of ggml-tri is installed there; '--prefix DIR' names another place.",
+                prefix.display()
+            )),
+            _ => show(&format!("{}: {} removed.", prefix.display(), report.removed.len())),
+        };
     }
     if report.left.is_empty() {
         return Ok(0);
@@ -158,17 +174,4 @@ fn uninstall(host: &Host, place: Place) -> Result<u8, Stop> {
         prefix.display(),
         report.left.join(", ")
     )))
-}
-
-/// The prefix that was given, else /usr/local for root and ~/.local for others.
-fn prefix(host: &Host, given: Option<PathBuf>) -> Result<PathBuf, Stop> {
-    if let Some(prefix) = given {
-        return Ok(prefix);
-    }
-    // The owner of /proc/self is the user that this process acts as.
-    if std::fs::metadata("/proc/self").is_ok_and(|owner| owner.uid() == 0) {
-        return Ok(PathBuf::from("/usr/local"));
-    }
-    let home = host.path("HOME").ok_or_else(|| Stop::usage("HOME is not set: say where with --prefix DIR."))?;
-    Ok(home.join(".local"))
 }

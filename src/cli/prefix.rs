@@ -7,12 +7,31 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ggml_tri::config::host::Host;
+
 use super::builds::INSTALLED;
 use super::manifest::PLACE;
+use super::stop::Stop;
 use super::tools;
 
 /// What stands in the name of a file that waits to be swapped in.
 const WAITING: &str = ".tri-new";
+
+/// The prefix that was given, else /usr/local for root and ~/.local for others.
+///
+/// # Errors
+/// Neither is known.
+pub fn of(host: &Host, given: Option<PathBuf>) -> Result<PathBuf, Stop> {
+    if let Some(prefix) = given {
+        return Ok(prefix);
+    }
+    // The owner of /proc/self is the user that this process acts as.
+    if fs::metadata("/proc/self").is_ok_and(|owner| owner.uid() == 0) {
+        return Ok(PathBuf::from("/usr/local"));
+    }
+    let home = host.path("HOME").ok_or_else(|| Stop::usage("HOME is not set: say where with --prefix DIR."))?;
+    Ok(home.join(".local"))
+}
 
 /// The right to change a prefix; other calls of `tri install` and `tri uninstall` wait until it is dropped.
 ///

@@ -79,7 +79,9 @@ impl Device {
 
     /// Whether the GPU computes such a node.
     pub fn gpu_can(&self, node: &Node) -> bool {
-        self.gpu().is_some_and(|gpu| ops::supports(node, &gpu.device.caps).is_ok())
+        // ggml asks before it has marked what it wants computed.
+        let asked = Node { compute: true, ..*node };
+        self.gpu().is_some_and(|gpu| ops::supports(&asked, &gpu.device.caps).is_ok())
     }
 
     /// Copies tensor memory of the GPU to the CPU.

@@ -1,7 +1,10 @@
-//! Asks a shared library for one text, by loading it. A room of `unsafe`: loading a library runs its code.
+//! Asks what may take the process with it: a shared library for one text, by loading it, and Vulkan for its devices.
+//! A room of `unsafe`: loading a library runs its code.
 //!
-//! It is used in a child process only (`tri __probe`), so that a broken library takes nothing but that child with it.
+//! It is used in a child process only (`tri __probe`), so that what is broken takes nothing but that child with it.
 #![allow(unsafe_code)]
+
+pub mod vulkan;
 
 use std::ffi::{CStr, c_char};
 use std::path::Path;

@@ -8,7 +8,7 @@ use crate::graph::{Node, Tensor, Type};
 const COLUMNS: i64 = 17;
 
 /// `GGML_PREC_F32` in `op_params[0]`: no 16-bit and no 8-bit activations.
-const PRECISE: i32 = 10;
+pub const PRECISE: i32 = 10;
 
 /// A product that was looked at: `dst[n][m] = sum over k of a[m][k] * b[n][k]`.
 #[derive(Debug, Clone, Copy)]

@@ -7,12 +7,23 @@ use crate::graph::Type;
 
 /// Columns of a workgroup: as many sums as an invocation can keep at hand. On a software device 32 are a third faster than
 /// 16, though they do not fit into its registers.
-fn columns(subgroup: u32) -> u32 {
-    subgroup.max(32)
+pub fn columns(subgroup: u32) -> u32 {
+    // A compiler for CPUs takes seconds for the sums of 32 columns, which is too long for a test of each type.
+    if cfg!(test) { subgroup } else { subgroup.max(32) }
+}
+
+/// Invocations of a workgroup, one for each row of weights.
+pub fn size(subgroup: u32) -> u32 {
+    subgroup * 4
+}
+
+/// Whether the shaders are written for subgroups of this size.
+pub fn usable(subgroup: u32) -> bool {
+    subgroup.is_multiple_of(8) && columns(subgroup).is_multiple_of(subgroup)
 }
 
 /// The shader over int8 activations; the first choice where the device has integer dot products.
-fn dot_shader(ty: Type) -> Option<&'static str> {
+pub fn dot_shader(ty: Type) -> Option<&'static str> {
     Some(match ty {
         Type::Q4_0 => "matmul_dot_q4_0",
         Type::Q4_1 => "matmul_dot_q4_1",
@@ -27,7 +38,7 @@ fn dot_shader(ty: Type) -> Option<&'static str> {
 }
 
 /// The shader over f32 activations.
-fn float_shader(ty: Type) -> Option<&'static str> {
+pub fn float_shader(ty: Type) -> Option<&'static str> {
     Some(match ty {
         Type::F16 => "matmul_float_f16",
         Type::Q4_0 => "matmul_float_q4_0",
@@ -54,11 +65,10 @@ fn float_shader(ty: Type) -> Option<&'static str> {
 pub fn lower(product: &Product, cx: &mut Lowering) -> Result<(), Reject> {
     let subgroup = cx.caps.subgroup;
     let columns = columns(subgroup);
-    let fits = subgroup.is_multiple_of(8) && columns.is_multiple_of(subgroup);
-    if !fits || product.b.nb[0] != 4 {
+    if !usable(subgroup) || product.b.nb[0] != 4 {
         return Err(Reject::Shape("MUL_MAT", format!("strides {:?}, subgroups of {subgroup}", product.b.nb)));
     }
-    let size = subgroup * 4;
+    let size = size(subgroup);
     let groups = [product.n.div_ceil(columns), product.m.div_ceil(size), product.batches];
     if groups.iter().any(|g| *g > 65535) {
         return Err(Reject::Shape("MUL_MAT", format!("{groups:?} tiles")));

@@ -71,7 +71,7 @@ pub fn lower_fused(parts: &NormParts, cx: &mut Lowering) -> Result<(), Reject> {
 
 /// The size of a workgroup for rows of `ne0` elements: four for each invocation, in whole subgroups.
 pub fn group_size(ne0: i64, cx: &Lowering) -> u32 {
-    let wanted = (ne0 as u64).div_ceil(4).next_power_of_two().min(1024) as u32;
+    let wanted = (ne0 as u64).div_ceil(4).next_power_of_two().min(512) as u32;
     wanted.min(cx.caps.invocations).max(cx.caps.subgroup)
 }
 

@@ -1,0 +1,71 @@
+//! The one list of settings: parsing, `tri doctor --env` and the documentation page are made from it.
+
+/// One environment variable as the user sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name, `TRI_...`.
+    pub name: &'static str,
+    /// What it accepts, as shown to the user.
+    pub allowed: &'static str,
+    /// The value that holds when it is unset.
+    pub default: &'static str,
+    /// One sentence: what it decides.
+    pub meaning: &'static str,
+}
+
+/// Every variable that ggml-tri reads, in the order in which they are shown.
+pub const VARIABLES: &[Variable] = &[
+    Variable {
+        name: "TRI_GPU",
+        allowed: "auto | off | lavapipe | INDEX (0 to 15)",
+        default: "auto",
+        meaning: "Which Vulkan device TRI0 uses: the first usable one in hardware, none, Mesa's software device (for \
+                  tests), or the one with this index in `tri doctor`.",
+    },
+    Variable {
+        name: "TRI_NPU",
+        allowed: "auto | off | sim",
+        default: "auto",
+        meaning: "Whether TRI0 uses the NPU. Accepted now; this version has no NPU engine.",
+    },
+    Variable {
+        name: "TRI_LAYOUT",
+        allowed: "auto | stock | plain | convert",
+        default: "auto",
+        meaning: "In which layout weights are held for the CPU: the faster one by the catalogue, the one that \
+                  stock llama.cpp uses (repacked wherever ggml-cpu can), or the file's own. 'convert' is for \
+                  tests: as stock, and weights in plain buffers are converted too, again for each graph.",
+    },
+    Variable {
+        name: "TRI_LOG",
+        allowed: "error | warn | info | debug | off",
+        default: "info",
+        meaning: "The least important messages that are shown. In a host they go through ggml's log callback.",
+    },
+    Variable {
+        name: "TRI_TRACE",
+        allowed: "off | gpu",
+        default: "off",
+        meaning: "Measures how long the GPU takes for the dispatches between two barriers, and lists the sums by shader \
+                  when a stream ends. Costs some speed.",
+    },
+    Variable {
+        name: "TRI_FAULT",
+        allowed: "off | alloc@N | compute@N | panic@N | vulkan:alloc@N | vulkan:lost@N (N counts from 1)",
+        default: "off",
+        meaning: "Fault injection for tests: the Nth buffer of the host cannot be had, the Nth graph fails, the Nth graph \
+                  panics inside the plugin, the Nth allocation of the GPU fails, or the GPU is lost in its Nth run.",
+    },
+    Variable {
+        name: "TRI_LLAMA_DIR",
+        allowed: "a folder",
+        default: "(the next match on PATH)",
+        meaning: "Where the launcher looks for the real llama.cpp tools.",
+    },
+    Variable {
+        name: "TRI_PLUGIN",
+        allowed: "a file",
+        default: "(the build for the host's ggml version)",
+        meaning: "The plugin file that the launcher hands to llama.cpp, instead of choosing one by version.",
+    },
+];
