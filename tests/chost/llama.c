@@ -2,28 +2,16 @@
 // loaded at the same time. Prints a line of tokens for each step.
 //   llama DEVICE STEPS [--experts-on-cpu] MODEL...        DEVICE: TRI0, or none for the CPU
 //   llama abort DEVICE MODEL                              stops a long prompt by the abort callback
-#include "check.h"
-#include "ggml-backend.h"
-#include "llama.h"
-
-#include <string.h>
+#include "model.h"
 
 enum { SEQUENCES = 4, PROMPT = 12, LONG = 512, MAX_MODELS = 4 };
 
 static struct llama_model * load(const char * path, const char * device, bool experts_on_cpu) {
-    static ggml_backend_dev_t devices[2];
-    devices[0] = strcmp(device, "none") ? ggml_backend_dev_by_name(device) : NULL;
-    CHECK(devices[0] || !strcmp(device, "none"), "there is no device %s", device);
     const struct llama_model_tensor_buft_override experts[] = {
         { "\\.ffn_(up|down|gate|gate_up)_(ch|)exps", ggml_backend_cpu_buffer_type() },
         { NULL, NULL },
     };
-    struct llama_model_params params = llama_model_default_params();
-    params.devices                   = devices;
-    params.tensor_buft_overrides     = experts_on_cpu ? experts : NULL;
-    struct llama_model * model       = llama_model_load_from_file(path, params);
-    CHECK(model, "%s cannot be loaded", path);
-    return model;
+    return load_on(path, device, experts_on_cpu ? experts : NULL, true);
 }
 
 static struct llama_context * open_context(struct llama_model * model) {
@@ -35,15 +23,6 @@ static struct llama_context * open_context(struct llama_model * model) {
     struct llama_context * ctx         = llama_init_from_model(model, params);
     CHECK(ctx, "no context");
     return ctx;
-}
-
-static void put(struct llama_batch * batch, llama_token token, int pos, int seq, bool output) {
-    const int i        = batch->n_tokens++;
-    batch->token[i]    = token;
-    batch->pos[i]      = pos;
-    batch->n_seq_id[i] = 1;
-    batch->seq_id[i][0] = seq;
-    batch->logits[i]   = output;
 }
 
 static llama_token best(const float * logits, int n) {

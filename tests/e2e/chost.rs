@@ -8,14 +8,14 @@ use std::process::Command;
 use crate::host::{Arm, Outcome, Setup, file_from, report, run, skipped};
 
 /// A compiled program of `tests/chost`, and the folder it lies in.
-struct Program {
+pub struct Program {
     file: PathBuf,
     _folder: tempfile::TempDir,
 }
 
 impl Program {
     /// Compiles against the headers and the libraries of the host.
-    fn new(setup: &Setup, headers: &Path, name: &str, flags: &[&str]) -> Program {
+    pub fn new(setup: &Setup, headers: &Path, name: &str, flags: &[&str]) -> Program {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let file = folder.path().join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chost").join(name).with_extension("c");
@@ -28,7 +28,7 @@ impl Program {
     }
 
     /// The program with the plugin on offer, run in the host's folder, where ggml also looks for backends.
-    fn command(&self, setup: &Setup, arm: Arm) -> Command {
+    pub fn command(&self, setup: &Setup, arm: Arm) -> Command {
         let mut command = setup.bare(self.file.to_str().expect("temporary folders are UTF-8"), arm);
         command.current_dir(&setup.host);
         command

@@ -23,6 +23,8 @@ pub enum Arm {
     Stock,
     /// The same binaries with everything on TRI0.
     Tri,
+    /// The same binaries with everything on TRI0-GPU, on the software device of Mesa.
+    Gpu,
 }
 
 impl Arm {
@@ -31,6 +33,7 @@ impl Arm {
         match self {
             Arm::Stock => "none",
             Arm::Tri => "TRI0",
+            Arm::Gpu => "TRI0-GPU",
         }
     }
 }
@@ -60,6 +63,16 @@ impl Setup {
         Some(Setup { host, plugin, models: folder, _turn: turn })
     }
 
+    /// The same for tests of the GPU engine, which need a Vulkan device that every machine can have.
+    pub fn find_gpu(test: &str, models: &[&str]) -> Option<Setup> {
+        let drivers = std::fs::read_dir("/usr/share/vulkan/icd.d").into_iter().flatten().flatten();
+        if !drivers.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("lvp_icd")) {
+            skipped(test, "there is no lavapipe (package mesa-vulkan-drivers)");
+            return None;
+        }
+        Setup::find(test, models)
+    }
+
     /// The path of a model that `find` was asked for.
     pub fn model(&self, name: &str) -> PathBuf {
         self.models.as_ref().expect("the test asked for models").join(name)
@@ -72,10 +85,13 @@ impl Setup {
         command
     }
 
-    /// A tool without any argument; the plugin is on offer when the arm is TRI0.
+    /// A tool without any argument; the plugin is on offer unless the arm is stock.
     pub fn bare(&self, name: &str, arm: Arm) -> Command {
         let mut command = clean(&self.host.join(name));
-        if arm == Arm::Tri {
+        if arm == Arm::Gpu {
+            command.env("TRI_GPU", "lavapipe");
+        }
+        if arm != Arm::Stock {
             command.env("GGML_BACKEND_PATH", &self.plugin);
             // The layout of a weight decides the rounding, and where the catalogue prefers another one than stock's the
             // text may differ; elsewhere the default is what is compared.

@@ -5,6 +5,9 @@
 
 mod chost;
 mod faults;
+mod gpu;
+mod gpu_faults;
+mod gpu_memory;
 mod host;
 mod http;
 mod load;
