@@ -171,6 +171,8 @@ void main() {
             const uint     m1 = m0 + warp_m + i * 16;
             const uint     n1 = n0 + warp_n + j * 16;
             const uint64_t to = result + uint64_t(n1) * d1 + m1 * 4;
+            // matmul_pack.comp divided the activations.
+            sums[j * ROWS + i] *= coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(32.0);
             if (!BY_ID && m1 + 16 <= m && n1 + 16 <= n) {
                 coopMatStore(sums[j * ROWS + i], Results(checked(to, 15 * d1 + 64)).v, 0, d1 / 4,
                              gl_CooperativeMatrixLayoutColumnMajor);

@@ -1,6 +1,9 @@
 // Activations for matmul.comp: f32 to f16, each column padded with zeros to a multiple of 64, and zero columns up to the
-// tile's width. In each four the middle two are exchanged; matmul_pieces.glsl says why. Beyond the range of f16 a number
-// becomes the largest one, not infinity, which would spread; infinities and NaNs stay what they are.
+// tile's width. In each four the middle two are exchanged; matmul_pieces.glsl says why.
+//
+// Numbers are divided by 32, which matmul.comp takes back: some models' activations exceed the range of f16, and what
+// becomes too small for it, below 2e-6, is nothing beside them. Beyond 2 million a number becomes the largest one, not
+// infinity, which would spread; infinities and NaNs stay what they are.
 // variant matmul_pack
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -47,8 +50,8 @@ void main() {
             }
         }
     }
-    x = saturate(x);
-    y = saturate(y);
+    x = saturate(x / 32.0);
+    y = saturate(y / 32.0);
     store_u32x4(to + uint64_t(index) * 16,
                 uvec4(packHalf2x16(x.xz), packHalf2x16(x.yw), packHalf2x16(y.xz), packHalf2x16(y.yw)));
 }

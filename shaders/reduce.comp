@@ -15,6 +15,7 @@ layout(buffer_reference, scalar) readonly buffer Params {
     Tensor dst;
     Tensor a;
     float  divisor;
+    uint   pair;  // whether the result is followed by what its rounding lost, for a sum of such sums
 };
 layout(push_constant) uniform Push { Params p; };
 
@@ -30,6 +31,28 @@ uvec2 subgroup_later(uvec2 x) {
 }
 
 shared uvec2 found[128];
+#endif
+
+#if !defined(ARGMAX) && !defined(CUMSUM)
+// (sum, what was lost) of two such pairs, by Knuth's exact sum of two floats.
+vec2 exact(vec2 a, vec2 b) {
+    precise float sum = a.x + b.x;
+    precise float part = sum - a.x;
+    precise float lost = (a.x - (sum - part)) + (b.x - part);
+    precise float all = lost + (a.y + b.y);
+    return vec2(sum, all);
+}
+
+vec2 subgroup_exact(vec2 x) {
+    for (uint d = gl_SubgroupSize / 2; d > 0; d /= 2) {
+        // Both sides of a pair add the lower lane's first, so that they agree.
+        const vec2 other = vec2(subgroupShuffleXor(x.x, d), subgroupShuffleXor(x.y, d));
+        x = (gl_SubgroupInvocationID & d) == 0 ? exact(x, other) : exact(other, x);
+    }
+    return x;
+}
+
+shared vec2 sums[128];
 #endif
 
 void main() {
@@ -88,14 +111,33 @@ void main() {
         store_u32(element(p.dst, uvec4(row, 0, 0, 0)), best.y);
     }
 #else
-    precise float sum = 0.0;
+    // A sum and what its roundings lost: numbers of both signs can leave a sum that is smaller than the roundings on the way.
+    vec2 sum = vec2(0.0);
     for (uint piece = lane; piece < (ne0 + 3) / 4; piece += size) {
         const vec4 x = load_four(source, piece, ne0, p.a.nb[0], false);
-        sum = sum + x.x + x.y + x.z + x.w;
+        sum = exact(exact(exact(exact(sum, vec2(x.x, 0.0)), vec2(x.y, 0.0)), vec2(x.z, 0.0)), vec2(x.w, 0.0));
     }
-    sum = group_sum(sum);
+    sum = subgroup_exact(sum);
+    if (gl_NumSubgroups > 1) {
+        if (gl_SubgroupInvocationID == 0) {
+            sums[gl_SubgroupID] = sum;
+        }
+        barrier();
+        sum = vec2(0.0);
+        for (uint s = gl_SubgroupInvocationID; s < gl_NumSubgroups; s += gl_SubgroupSize) {
+            sum = exact(sum, sums[s]);
+        }
+        sum = subgroup_exact(sum);
+    }
     if (lane == 0) {
-        store_f32(element(p.dst, i), sum / p.divisor);
+        const uint64_t to = element(p.dst, i);
+        // What infinities lost is no number.
+        precise float  all = isnan(sum.y) || isinf(sum.y) ? sum.x : sum.x + sum.y;
+        store_f32(to, all / p.divisor);
+        if (p.pair != 0) {
+            precise float lost = (sum.x - all) + sum.y;
+            store_f32(to + 4, lost);
+        }
     }
 #endif
 }

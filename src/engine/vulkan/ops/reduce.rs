@@ -42,12 +42,16 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
         }
         "SUM" => {
             row_results(Type::F32, [1; 4])?;
-            // The sums of the rows, then the sum of these as one row.
-            let span = cx.scratch(4 * a.rows() as u64);
+            if a.rows() > i64::from(u32::MAX / 8) {
+                return Err(Reject::Shape(node.op, format!("{} rows", a.rows())));
+            }
+            // The sums of the rows, each with what its rounding lost, then the sum of all of these as one row.
+            let span = cx.scratch(8 * a.rows() as u64);
             let partial = Tensor::new(Type::F32, sums);
-            let partial = TensorParams { address: span.start, ..cx.tensor(&Tensor { data: a.data, ..partial })? };
-            rows("sum_rows", (from, reads), (partial, span), 1.0, cx);
-            let row = TensorParams { ne: [a.rows() as u32, 1, 1, 1], nb: [4, 0, 0, 0], ..partial };
+            let mut partial = TensorParams { address: span.start, ..cx.tensor(&Tensor { data: a.data, ..partial })? };
+            partial.nb = partial.nb.map(|nb| 2 * nb);
+            sums_of("sum_rows", (from, reads), (partial, span), 1.0, true, cx);
+            let row = TensorParams { ne: [2 * a.rows() as u32, 1, 1, 1], nb: [4, 0, 0, 0], ..partial };
             rows("sum_rows", (row, span), (to, writes), 1.0, cx);
         }
         _ => return Err(Reject::Op(node.op.to_owned())),
@@ -57,7 +61,19 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
 
 /// One workgroup for each row of the first tensor.
 fn rows(shader: &'static str, a: (TensorParams, Span), dst: (TensorParams, Span), divisor: f32, cx: &mut Lowering) {
-    let params = cx.params(&Params::new().tensor(dst.0).tensor(a.0).f32(divisor));
+    sums_of(shader, a, dst, divisor, false, cx);
+}
+
+/// As [`rows`]; with `pair` each sum is followed by what its rounding lost.
+fn sums_of(
+    shader: &'static str,
+    a: (TensorParams, Span),
+    dst: (TensorParams, Span),
+    divisor: f32,
+    pair: bool,
+    cx: &mut Lowering,
+) {
+    let params = cx.params(&Params::new().tensor(dst.0).tensor(a.0).f32(divisor).u32(u32::from(pair)));
     let [ne0, rows] = [u64::from(a.0.ne[0]), a.0.ne[1..].iter().map(|n| u64::from(*n)).product()];
     cx.push(Dispatch {
         shader,
@@ -78,6 +94,22 @@ mod tests {
 
     // Sums of n numbers of one sign lose at most log2(n) + 4 roundings of 2^-24: (21 * 2^-24)^2.
     const NMSE: f64 = 1.6e-12;
+
+    #[test]
+    fn a_sum_that_is_smaller_than_its_roundings_is_right() {
+        let Some(mut room) = Room::new() else { return };
+        let mut values = noise(5, 33 * 256);
+        // The numbers again with the other sign, in another order, and one that stays.
+        let negative: Vec<f32> = values.iter().rev().map(|v| -v).collect();
+        values.extend(negative);
+        values[7] += 0.25;
+        let want: f64 = values.iter().map(|v| f64::from(*v)).sum();
+        let a = room.f32([66, 256, 1, 1], &values);
+        let dst = room.empty(Type::F32, [1; 4]);
+        room.run(&[Node::new("SUM", dst, &[a])]);
+        let got = f64::from(room.values(&dst)[0]);
+        assert!((got - want).abs() < 1e-7 * want.abs(), "{got} {want}");
+    }
 
     #[test]
     fn sums_of_rows_wherever_they_lie() {
