@@ -38,6 +38,7 @@ fn errors(mut command: std::process::Command, prompts: &[&str]) -> Vec<Vec<f64>>
     rows
 }
 
+/// `float_prompts`: how many prompts the GPU answers with float weights, which take lavapipe a second for each token.
 fn logits_are_right(test: &str, model: &str, float_prompts: usize) {
     let Some(setup) = Setup::find_gpu(test, &[model]) else { return };
     let Some(headers) = file_from(test, "E2E_HEADERS") else { return };
@@ -50,28 +51,29 @@ fn logits_are_right(test: &str, model: &str, float_prompts: usize) {
         cpu.map(|cpu| command.arg("none").arg(cpu));
         command
     };
-    for flash in ["on", "off"] {
-        let rows = errors(sides(flash, &exact, None), &PROMPTS[..float_prompts]);
+    for (flash, prompts) in [("on", float_prompts), ("off", float_prompts.div_ceil(2))] {
+        let rows = errors(sides(flash, &exact, None), &PROMPTS[..prompts]);
         let worst = rows.iter().map(|row| row[0]).fold(0.0, f64::max);
         report(test, &format!("flash attention {flash}, float weights: NMSE at most {worst:.1e} against ggml-cpu"));
         assert!(worst <= 1e-4, "{model}, flash attention {flash}: {rows:?}");
     }
     let rows = errors(sides("on", &quantised, Some(&quantised)), &PROMPTS);
-    let mean = |side: usize| rows.iter().map(|row| row[side]).sum::<f64>() / rows.len() as f64;
+    // Geometric, since the prompts differ by orders of magnitude.
+    let mean = |side: usize| (rows.iter().map(|row| row[side].ln()).sum::<f64>() / rows.len() as f64).exp();
     let (gpu, cpu) = (mean(0), mean(1));
-    report(test, &format!("quantised weights: mean NMSE {gpu:.1e} against the exact logits, ggml-cpu's is {cpu:.1e}"));
-    // Means of twenty numbers that vary fivefold; an error of the shaders would be worth far more than a half.
+    report(test, &format!("quantised weights: NMSE {gpu:.1e} against the exact logits, ggml-cpu's is {cpu:.1e}"));
+    // Both numbers are noise; an error of the shaders would be worth far more than a half.
     assert!(gpu <= 1.5 * cpu, "{model}: {rows:?}");
 }
 
 #[test]
 fn smollm2_has_the_logits_of_ggml_cpu() {
-    logits_are_right("gpu::smollm2_has_the_logits_of_ggml_cpu", "smollm2.gguf", PROMPTS.len());
+    logits_are_right("gpu::smollm2_has_the_logits_of_ggml_cpu", "smollm2.gguf", 5);
 }
 
 #[test]
 fn gemma_has_the_logits_of_ggml_cpu() {
-    logits_are_right("gpu::gemma_has_the_logits_of_ggml_cpu", "gemma.gguf", 5);
+    logits_are_right("gpu::gemma_has_the_logits_of_ggml_cpu", "gemma.gguf", 3);
 }
 
 #[test]
