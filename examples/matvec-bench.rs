@@ -3,13 +3,13 @@
 
 use ggml_tri::config::Gpu as Wish;
 use ggml_tri::engine::vulkan::memory::Memory;
-use ggml_tri::engine::vulkan::ops::matvec::{Geometry, MatvecParts, lower_parts};
-use ggml_tri::engine::vulkan::ops::quantize::{FORM, Q8};
-use ggml_tri::engine::vulkan::ops::{Lowering, Reject};
+use ggml_tri::engine::vulkan::ops::matvec::{Geometry, Glu, MatvecParts, lower_parts};
+use ggml_tri::engine::vulkan::ops::quantize::{FORM, Q8, quantized};
+use ggml_tri::engine::vulkan::ops::{Lowering, Reject, lower};
 use ggml_tri::engine::vulkan::recording::Recording;
 use ggml_tri::engine::vulkan::survey::{choose, survey};
 use ggml_tri::engine::vulkan::{Gpu, GpuError};
-use ggml_tri::graph::{Tensor, Type};
+use ggml_tri::graph::{Node, Tensor, Type};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -62,6 +62,7 @@ fn main() -> Result<()> {
     let found = choose(&found, Wish::Auto).or_else(|_| choose(&found, Wish::Lavapipe))?;
     let bench = Bench::new(Gpu::open(found, None, Default::default())?, layers as usize, seconds)?;
     bench.chain()?;
+    bench.gated()?;
     bench.sweep()?;
     bench.types()
 }
@@ -132,7 +133,7 @@ impl Bench {
                 let form = Q8::of(&x, span);
                 cx.note_derived(&x, FORM, form.span)?;
                 let first = cx.dispatches.len();
-                lower_parts(&MatvecParts { w: *w, x, dst, add: None, ids: None, geometry }, cx)?;
+                lower_parts(&MatvecParts { geometry, ..MatvecParts::new(*w, x, dst) }, cx)?;
                 for d in &mut cx.dispatches[first..] {
                     d.reads.extend(before);
                 }
@@ -149,7 +150,7 @@ impl Bench {
         for i in 0..50 {
             let t = recording.run()?.as_secs_f64() * 1e3;
             best = best.min(t);
-            if i >= 2 && begin.elapsed() > Duration::from_millis(60) {
+            if i >= 2 && begin.elapsed() > Duration::from_millis(40) {
                 break;
             }
         }
@@ -159,6 +160,12 @@ impl Bench {
     fn chain(&self) -> Result<()> {
         let bytes: u64 = self.weights.iter().map(Tensor::span).sum();
         println!("chain of {} products, {:.2} GB, default geometry", self.weights.len(), bytes as f64 / 1e9);
+        // Clocks rise only under load.
+        let load = self.record(&self.weights, 8, None)?;
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(2) {
+            load.run()?;
+        }
         let mut one = 0.0;
         for n in WIDTHS {
             if self.over(1.0) {
@@ -197,32 +204,101 @@ impl Bench {
         Ok(())
     }
 
+    /// Gate and up with their function and the int8 form of the result: one dispatch, two, or four.
+    fn gated(&self) -> Result<()> {
+        println!("gate, up, SWIGLU, int8 of 14336 x 4096: microseconds as 4 dispatches | default | as 2 or 1, by rows");
+        for n in [1, 2, 3, 4, 6, 8, 16] {
+            let mut line = format!(
+                "n={n:2} {:7.2} | {:7.2} |",
+                self.gated_time(n, None)?,
+                self.gated_time(n, Some((true, None)))?
+            );
+            for (int8, rows) in [(false, 1), (false, 2), (false, 4), (true, 1), (true, 2), (true, 4)] {
+                if !self.over(0.8) {
+                    let g = Geometry { subgroups: 4, rows, columns: 4, depth: 1 };
+                    let one = if int8 { 1 } else { 2 };
+                    line += &format!("  {one}x{rows} {:7.2}", self.gated_time(n, Some((int8, Some(g))))?);
+                }
+            }
+            println!("{line}");
+        }
+        println!();
+        Ok(())
+    }
+
+    /// Microseconds of one such piece of a layer; `fused`: whether the int8 form is fused too, and the geometry.
+    fn gated_time(&self, n: i64, fused: Option<(bool, Option<Geometry>)>) -> Result<f64> {
+        let weights: Vec<_> = self.weights.iter().filter(|w| w.ne[1] == 28672).collect();
+        let x = Tensor { ne: [4096, n, 1, 1], ..self.activations };
+        let with_rows = |t: &Tensor, m: i64| {
+            let shape = Tensor::new(
+                t.ty,
+                [if t.ty == Type::F32 { m } else { 4096 }, if t.ty == Type::F32 { n } else { m }, 1, 1],
+            );
+            Tensor { data: t.data, id: t.id, root: t.id, ..shape }
+        };
+        let recording = self.gpu.record_with(None, |cx: &mut Lowering| -> std::result::Result<(), Reject> {
+            let mut before = None;
+            for w in &weights {
+                let gate = with_rows(w, 14336);
+                let up = Tensor { data: gate.data + gate.span(), ..gate };
+                let [a, dst] = self.results.map(|t| with_rows(&t, 14336));
+                let b = Tensor { data: a.data + a.span(), ..a };
+                let form = Q8::of(&x, cx.span(&self.activations)?);
+                cx.note_derived(&x, FORM, form.span)?;
+                let first = cx.dispatches.len();
+                match fused {
+                    None => {
+                        lower_parts(&MatvecParts::new(gate, x, a), cx)?;
+                        lower_parts(&MatvecParts::new(up, x, b), cx)?;
+                        lower(&Node { sub: "SWIGLU", ..Node::new("GLU", dst, &[a, b]) }, cx)?;
+                    }
+                    Some((int8, geometry)) => {
+                        let pair = Some((up, Glu::Swiglu));
+                        lower_parts(&MatvecParts { pair, int8, geometry, ..MatvecParts::new(gate, x, dst) }, cx)?;
+                    }
+                }
+                for d in &mut cx.dispatches[first..] {
+                    d.reads.extend(before);
+                }
+                before = Some(quantized(&dst, cx)?.span);
+            }
+            Ok(())
+        })?;
+        Ok(self.time(&recording)? * 1e3 / weights.len() as f64)
+    }
+
     /// Geometries for each shape of the layer and for the head.
     fn sweep(&self) -> Result<()> {
-        for n in [1, 8, 4, 2, 16, 6, 3, 12, 5] {
+        for n in [8, 16, 4, 1, 2, 6, 3, 12, 5] {
             println!("n={n}: microseconds of one product; subgroups x rows x columns x depth");
             println!(
                 "{:>12} {:>10} {:>10} {:>10} {:>10} {:>10}",
                 "", "6144x4096", "4096x4096", "28672x4k", "4kx14336", "head"
             );
-            for rows in [1, 2, 4, 8] {
-                for (subgroups, depth) in [(1, 1), (2, 1), (4, 1), (8, 1), (2, 2), (4, 2), (2, 4)] {
-                    let columns = if n > 8 && rows > 2 { 8 } else { n as u32 };
-                    let cells = columns * rows;
-                    if cells > 32 || rows * depth > 4.max(rows) || rows == 1 && n > 4 || n == 1 && rows == 8 {
+            let mut seen = Vec::new();
+            for (rows, widest) in [(4, 4), (2, 8), (4, 8), (2, 4), (4, 2), (1, 4)] {
+                for subgroups in [2, 4] {
+                    // As the lowering divides the columns.
+                    let columns = (n as u32).div_ceil((n as u32).div_ceil(widest));
+                    if seen.contains(&(subgroups, rows, columns)) {
                         continue;
                     }
-                    let g = Geometry { subgroups, rows, columns, depth };
-                    let mut line = format!("{:>12}", format!("{subgroups}x{rows}x{columns}x{depth}"));
+                    seen.push((subgroups, rows, columns));
+                    let g = Geometry { subgroups, rows, columns, depth: 1 };
+                    let mut line = format!("{:>12}", format!("{subgroups}x{rows}x{columns}x1"));
                     for (m, k) in LAYER.into_iter().chain([HEAD]) {
                         let one = |w: &&Tensor| w.ne[..2] == [k, m];
                         let weights: Vec<_> = self.weights.iter().filter(one).copied().collect();
                         let weights = if weights.len() == 1 { vec![weights[0]; 4] } else { weights };
-                        if self.over(0.75) {
+                        if self.over(0.8) {
                             println!();
                             return Ok(());
                         }
-                        let ms = self.time(&self.record(&weights, n, Some(g))?)?;
+                        let ms = match self.record(&weights, n, Some(g)) {
+                            Ok(recording) => self.time(&recording)?,
+                            Err(_) => f64::NAN, // more workgroups than a grid holds
+                        };
                         line += &format!(" {:>10.2}", ms * 1e3 / weights.len() as f64);
                     }
                     println!("{line}");

@@ -199,7 +199,7 @@ void main() {
     }
 
     // The sink, the division, and out.
-    const float sink = p.sinks != 0 ? load_f32(p.sinks + 4 * head_of(row)) : NONE;
+    const float sink = p.more != 0 ? load_f32(p.more + 4 * head_of(row)) : NONE;
     const float best = max(top, sink);
     sum = fma(sum, weight(top, best), weight(sink, best));
     const float scale = sum == 0 ? 0.0 : weight(top, best) / sum;

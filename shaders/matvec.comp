@@ -1,4 +1,5 @@
-// dst[m, n] = weights[k, m] x activations[k, n] for quantised weights and int8 activations; n is 1 to 16.
+// dst[m, n] = weights[k, m] x activations[k, n] for quantised weights and int8 activations and small n; or, of two such
+// products, the second times a function of the first. The result is also written as int8 blocks if wanted.
 //
 // A subgroup computes ROWS rows for COLS columns. Lane l takes the units l, l + SUBGROUP, ... of each row in ascending
 // order and the parts of a unit in an order that is the lane's own; then the lanes are added by a butterfly from the
@@ -24,6 +25,7 @@
 #include "memory.glsl"
 #include "q8.glsl"
 #include "dot.glsl"
+#include "functions.glsl"
 layout(local_size_x_id = 0) in;  // before what uses gl_WorkGroupSize
 #ifdef TYPE_K
 #include "dot_k.glsl"
@@ -39,11 +41,16 @@ layout(constant_id = 5) const uint MODE = 0;
 
 const uint MODE_EXPERTS = 1;  // the matrix of each column is chosen by an index
 const uint MODE_ADD = 2;      // a tensor is added to the result
+const uint MODE_SWIGLU = 4;   // there are two matrices of weights; as in binary.comp
+const uint MODE_GEGLU = 8;
+const uint MODE_INT8 = 16;    // the result is also written as int8 blocks; a workgroup has 32 rows
 
 layout(push_constant, scalar) uniform Push {
     uint64_t w;       // weights
+    uint64_t w2;      // the second ones, in the shape of the first
     uint64_t x;       // int8 columns
     uint64_t dst;
+    uint64_t int8;    // the result's int8 columns
     uint64_t add;
     uint64_t ids;
     uint     k;
@@ -54,11 +61,13 @@ layout(push_constant, scalar) uniform Push {
     uint     columns;    // of x in each matrix
     uint     matrices;   // of x in each stack
     uint     share[2];   // matrices, stacks of x that share one of w
-    uint     column;     // the first of this dispatch
+    uint     results;    // columns of each matrix of the result
     uint     ids_nb;
 } p;
 
-const uint CELLS = ROWS * COLS;
+const bool PAIR = (MODE & (MODE_SWIGLU | MODE_GEGLU)) != 0;
+const uint TALL = PAIR ? ROWS * 2 : ROWS;  // rows of weights: those of the second matrix follow those of the first
+const uint CELLS = ROWS * COLS;            // results; the sums of the second matrix follow those of the first
 // The most cells that a lane still holds after the exchange over the distance in the name; see the end.
 const uint HELD32 = SUBGROUP > 32 ? (CELLS + 1) / 2 : CELLS;
 const uint HELD16 = SUBGROUP > 16 ? (HELD32 + 1) / 2 : CELLS;
@@ -67,47 +76,63 @@ const uint HELD4 = SUBGROUP > 4 ? (HELD8 + 1) / 2 : CELLS;
 const uint HELD2 = SUBGROUP > 2 ? (HELD4 + 1) / 2 : CELLS;
 const uint HELD1 = (HELD2 + 1) / 2;
 
-// Of `before` cells a lane keeps the lower `after` if its bit is clear, else the rest; the partner's sums are added.
-#define EXCHANGE(distance, before, after) \
+// Of `before` cells from `at` on, a lane keeps the lower `after` if its bit is clear, else the rest; the partner's sums are
+// added.
+#define EXCHANGE(distance, before, after, at) \
     if (SUBGROUP > distance) { \
         const bool upper = (lane & distance) != 0; \
         [[unroll]] for (uint i = 0; i < after; i++) { \
-            const float low = acc[i]; \
-            const float high = i + after < before ? acc[i + after] : 0.0; \
-            acc[i] = (upper ? high : low) + subgroupShuffleXor(upper ? low : high, distance); \
+            const float low = acc[at + i]; \
+            const float high = i + after < before ? acc[at + i + after] : 0.0; \
+            acc[at + i] = (upper ? high : low) + subgroupShuffleXor(upper ? low : high, distance); \
         } \
         first += upper ? after : 0; \
         held = upper ? held - min(held, after) : min(held, after); \
     }
+// The butterfly for all cells together: at each distance a lane hands half of its cells to its partner and takes over the
+// other half, so that the number of exchanges is that of the cells, not cells x distances. Every sum has the same two terms
+// as if each cell had its own butterfly.
+#define BUTTERFLY(at) \
+    held = CELLS; \
+    first = 0; \
+    EXCHANGE(32, CELLS, HELD32, at) \
+    EXCHANGE(16, HELD32, HELD16, at) \
+    EXCHANGE(8, HELD16, HELD8, at) \
+    EXCHANGE(4, HELD8, HELD4, at) \
+    EXCHANGE(2, HELD4, HELD2, at) \
+    EXCHANGE(1, HELD2, HELD1, at)
+
+shared float results[(MODE & MODE_INT8) != 0 ? COLS * 32 : 1];
 
 void main() {
 #ifdef TYPE_TABLE
     iq4_init();
 #endif
     const uint lane = gl_SubgroupInvocationID;
-    const uint row = (gl_WorkGroupID.x * (gl_WorkGroupSize.x / SUBGROUP) + gl_SubgroupID) * ROWS;
+    // Pieces of the same rows run side by side, so that all but the first find the weights in the cache.
+    const uint column = gl_WorkGroupID.x * COLS;
+    const uint row = (gl_WorkGroupID.y * (gl_WorkGroupSize.x / SUBGROUP) + gl_SubgroupID) * ROWS;
     if (row >= p.m) {
         return;
     }
-    const uint column = p.column + gl_WorkGroupID.y * COLS;
     const uint i2 = gl_WorkGroupID.z % p.matrices;
     const uint i3 = gl_WorkGroupID.z / p.matrices;
-    uint64_t w = p.w;
+    uint64_t matrix = 0;
     if ((MODE & MODE_EXPERTS) != 0) {
-        w += uint64_t(load_u32(p.ids + (column * 4 + i2 * p.ids_nb))) * p.w_nb[1];
+        matrix = uint64_t(load_u32(p.ids + (column * 4 + i2 * p.ids_nb))) * p.w_nb[1];
     } else {
-        w += uint64_t(i2 / p.share[0]) * p.w_nb[1] + uint64_t(i3 / p.share[1]) * p.w_nb[2];
+        matrix = uint64_t(i2 / p.share[0]) * p.w_nb[1] + uint64_t(i3 / p.share[1]) * p.w_nb[2];
     }
-    uint64_t rows[ROWS];
-    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        rows[r] = w + uint64_t(min(row + r, p.m - 1)) * p.w_nb[0];
+    uint64_t rows[TALL];
+    [[unroll]] for (uint r = 0; r < TALL; r++) {
+        rows[r] = (r < ROWS ? p.w : p.w2) + matrix + uint64_t(min(row + r % ROWS, p.m - 1)) * p.w_nb[0];
     }
     // Where all experts of a token share its column, there is one column for many results.
     const uint     stride = q8_column(p.k);
-    const uint64_t x = p.x + uint64_t(gl_WorkGroupID.z * p.columns + min(column, p.columns - 1)) * stride;
+    const uint64_t x = p.x + uint64_t(gl_WorkGroupID.z * p.columns) * stride;
 
-    float acc[CELLS];
-    [[unroll]] for (uint i = 0; i < CELLS; i++) {
+    float acc[TALL * COLS];
+    [[unroll]] for (uint i = 0; i < TALL * COLS; i++) {
         acc[i] = 0;
     }
     // These two bits let the lanes that are served together read from different banks of the cache.
@@ -115,10 +140,10 @@ void main() {
     const uint part_first = PARTS == 1 ? 0 : (lane >> 1) & 1;
     const uint units = p.k / (32 * PARTS);
     for (uint base = lane; base < units; base += SUBGROUP * DEPTH) {
-        Unit u[DEPTH * ROWS];
+        Unit u[DEPTH * TALL];
         [[unroll]] for (uint d = 0; d < DEPTH; d++) {
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                u[d * ROWS + r] = unit_load(rows[r], min(base + d * SUBGROUP, units - 1));
+            [[unroll]] for (uint r = 0; r < TALL; r++) {
+                u[d * TALL + r] = unit_load(rows[r], min(base + d * SUBGROUP, units - 1), half_first);
             }
         }
         [[unroll]] for (uint d = 0; d < DEPTH; d++) {
@@ -126,42 +151,58 @@ void main() {
             if (DEPTH > 1 && unit >= units) {
                 break;
             }
-            [[unroll]] for (uint part = 0; part < PARTS; part++) {
+            [[dont_unroll]] for (uint part = 0; part < PARTS; part++) {
                 const uint h = part ^ part_first;
-                Part q[ROWS];
-                [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                    q[r] = unit_part(u[d * ROWS + r], unit, h, half_first);
+                Part q[TALL];
+                [[unroll]] for (uint r = 0; r < TALL; r++) {
+                    q[r] = unit_part(u[d * TALL + r], unit, h, half_first);
                 }
                 [[unroll]] for (uint j = 0; j < COLS; j++) {
-                    const Act a = act_load(x + j * stride, p.k, unit_block(unit, h), half_first);
-                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                        acc[j * ROWS + r] = accumulate(acc[j * ROWS + r], q[r], a);
+                    const Act a = act_load(x + uint64_t(min(column + j, p.columns - 1)) * stride, p.k, unit_block(unit, h), half_first);
+                    [[unroll]] for (uint r = 0; r < TALL; r++) {
+                        const uint i = r / ROWS * CELLS + j * ROWS + r % ROWS;
+                        acc[i] = accumulate(acc[i], q[r], a);
                     }
                 }
             }
         }
     }
 
-    // The butterfly for all cells together: at each distance a lane hands half of its cells to its partner and takes over
-    // the other half, so that the number of exchanges is that of the cells, not cells x distances. Every sum has the same
-    // two terms as if each cell had its own butterfly.
-    uint held = CELLS;  // cells of this lane
-    uint first = 0;     // the first of them
-    EXCHANGE(32, CELLS, HELD32)
-    EXCHANGE(16, HELD32, HELD16)
-    EXCHANGE(8, HELD16, HELD8)
-    EXCHANGE(4, HELD8, HELD4)
-    EXCHANGE(2, HELD4, HELD2)
-    EXCHANGE(1, HELD2, HELD1)
+    uint held;   // cells of this lane
+    uint first;  // the first of them
+    BUTTERFLY(0)
+    if (PAIR) {
+        BUTTERFLY(CELLS)
+    }
     [[unroll]] for (uint i = 0; i < HELD1; i++) {
         const uint r = row + (first + i) % ROWS;
         const uint j = column + (first + i) / ROWS;
-        if (i < held && r < p.m) {
+        if (i < held && r < p.m && (COLS == 1 || j < p.columns)) {
             float value = acc[i];
-            if ((MODE & MODE_ADD) != 0) {
+            if ((MODE & MODE_SWIGLU) != 0) {
+                value = silu(value) * acc[CELLS + i];
+            } else if ((MODE & MODE_GEGLU) != 0) {
+                value = gelu(value) * acc[CELLS + i];
+            } else if ((MODE & MODE_ADD) != 0) {
                 value += load_f32(p.add + (r * 4 + j * p.add_nb[0] + i2 * p.add_nb[1] + i3 * p.add_nb[2]));
             }
             store_f32(p.dst + (r * 4 + j * p.dst_nb[0] + i2 * p.dst_nb[1] + i3 * p.dst_nb[2]), value);
+            if ((MODE & MODE_INT8) != 0) {
+                results[(j - column) * 32 + r % 32] = value;
+            }
+        }
+    }
+    if ((MODE & MODE_INT8) != 0) {
+        barrier();
+        // Eight invocations for each column of this piece.
+        for (uint base = 0; base < COLS * 8; base += gl_WorkGroupSize.x) {
+            const uint i = base + gl_LocalInvocationID.x;
+            const uint j = min(i / 8, COLS - 1);
+            const uint at = j * 32 + i % 8 * 4;
+            const vec4 four = vec4(results[at], results[at + 1], results[at + 2], results[at + 3]);
+            const uint of = gl_WorkGroupID.z * p.results + column + j;
+            const bool live = i < COLS * 8 && column + j < p.results;
+            q8_store(p.int8 + uint64_t(of) * q8_column(p.m), p.m, row / 32, four, live);
         }
     }
 }

@@ -19,18 +19,21 @@ struct Eight {
 };
 #define EIGHT(T) Eight(dequant4_##T(row, k), dequant4_##T(row, k + 4))
 
-// Elements k to k + 7 of a row, k a multiple of 8. `type` is a specialisation constant, so that one branch remains.
-Eight load8(uint type, uint64_t row, uint k) {
-    switch (type) {
-    case T_F16 + ALIGNED: {
-        const uvec4 w = load_u32x4(row + 2 * k);
-        return Eight(vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y)), vec4(unpackHalf2x16(w.z), unpackHalf2x16(w.w)));
-    }
-    case T_BF16 + ALIGNED: {
-        const uvec4 w = load_u32x4(row + 2 * k), odd = w & 0xffff0000, even = w << 16;
+// Eight numbers of 16 bits each as they lie in memory.
+Eight expand8(uint type, uvec4 w) {
+    if (type == T_BF16 + ALIGNED) {
+        const uvec4 odd = w & 0xffff0000, even = w << 16;
         return Eight(uintBitsToFloat(uvec4(even.x, odd.x, even.y, odd.y)),
                      uintBitsToFloat(uvec4(even.z, odd.z, even.w, odd.w)));
     }
+    return Eight(vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y)), vec4(unpackHalf2x16(w.z), unpackHalf2x16(w.w)));
+}
+
+// Elements k to k + 7 of a row, k a multiple of 8. `type` is a specialisation constant, so that one branch remains.
+Eight load8(uint type, uint64_t row, uint k) {
+    switch (type) {
+    case T_F16 + ALIGNED:
+    case T_BF16 + ALIGNED: return expand8(type, load_u32x4(row + 2 * k));
     case T_F32 + ALIGNED: return Eight(load_f32x4(row + 4 * k), load_f32x4(row + 4 * k + 16));
     case T_F16:           return EIGHT(f16);
     case T_BF16:          return EIGHT(bf16);

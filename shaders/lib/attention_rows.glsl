@@ -26,7 +26,7 @@ layout(push_constant, scalar) uniform Push {
     float    scale;      // divided by `softcap`, if there is one
     float    softcap, max_bias;
     uint     step;       // attention_piece: positions of a piece. attention_tile: rows of the result between sequences
-    uint64_t sinks;      // attention_tile: one score per head; 0 when there are none
+    uint64_t more;       // attention_piece: its `End`. attention_tile: one score per head, the sinks; 0 when there are none
 } p;
 
 uint kv_heads() { return p.kv_heads & 0xffff; }

@@ -38,20 +38,28 @@ struct Act {
     ivec2 sum;
 };
 
+// Bytes of weights are signed; Q4_K has values up to 240.
+#if defined(TYPE_Q4_K)
+#define WEIGHTS uint
+#else
+#define WEIGHTS int
+#endif
+
 int dot16(ivec4 w, ivec4 x, int sum) {
-    sum += dotPacked4x8EXT(w.x, x.x);
-    sum += dotPacked4x8EXT(w.y, x.y);
-    sum += dotPacked4x8EXT(w.z, x.z);
-    return sum + dotPacked4x8EXT(w.w, x.w);
+    sum += dotPacked4x8EXT(WEIGHTS(w.x), x.x);
+    sum += dotPacked4x8EXT(WEIGHTS(w.y), x.y);
+    sum += dotPacked4x8EXT(WEIGHTS(w.z), x.z);
+    return sum + dotPacked4x8EXT(WEIGHTS(w.w), x.w);
 }
 
 // Block `block` of a column of k numbers.
 Act act_load(uint64_t column, uint k, uint block, uint b) {
     Act a;
-    const uint64_t at = column + block * 32;
-    a.x0 = ivec4(load_u32x4(at + b * 16));
-    a.x1 = ivec4(load_u32x4(at + (16 - b * 16)));
-    const uvec2 ds = load_u32x2(column + k + block * 8);
+    // Offsets of 32 bits beside the address of the column, which all lanes share: they serve every column.
+    const uint at = block * 32 + b * 16;
+    a.x0 = ivec4(load_u32x4(column + at));
+    a.x1 = ivec4(load_u32x4(column + (at ^ 16)));
+    const uvec2 ds = load_u32x2(column + (k + block * 8));
     a.d = uintBitsToFloat(ds.x);
     a.s = uintBitsToFloat(ds.y);
     if (FORM == FORM_OFFSET) {

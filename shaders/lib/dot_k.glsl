@@ -14,6 +14,7 @@ uint unit_block(uint unit, uint h) { return unit * 2 + h; }
 ivec4 around(ivec4 q, int middle) { return (q + (0x80 - middle) * 0x01010101) ^ 0x80808080; }
 
 #if defined(TYPE_Q4_K) || defined(TYPE_Q5_K)
+// The halves are loaded in the order of the lane.
 struct Unit {
     uvec4 head;  // d and minimum, then 12 bytes of scales
     ivec4 q0;
@@ -23,36 +24,36 @@ struct Unit {
     ivec4 high1;
 #endif
 };
-Unit unit_load(uint64_t row, uint unit) {
+Unit unit_load(uint64_t row, uint unit, uint b) {
     Unit u;
 #if defined(TYPE_Q5_K)
     const uint64_t block = row + unit / 4 * 176;
-    u.high0 = ivec4(load_u32x4(block + 16));
-    u.high1 = ivec4(load_u32x4(block + 32));
+    u.high0 = ivec4(load_u32x4(block + 16 + b * 16));
+    u.high1 = ivec4(load_u32x4(block + 32 - b * 16));
     const uint64_t q = block + 48 + unit % 4 * 32;
 #else
     const uint64_t block = row + unit / 4 * 144;
     const uint64_t q = block + 16 + unit % 4 * 32;
 #endif
     u.head = load_u32x4(block);
-    u.q0 = ivec4(load_u32x4(q));
-    u.q1 = ivec4(load_u32x4(q + 16));
+    u.q0 = ivec4(load_u32x4(q + b * 16));
+    u.q1 = ivec4(load_u32x4(q + (16 - b * 16)));
     return u;
 }
 Part unit_part(Unit u, uint unit, uint h, uint b) {
     Part p;
-    const ivec4 q0 = (u.q0 >> int(4 * h)) & 0x0f0f0f0f;
-    const ivec4 q1 = (u.q1 >> int(4 * h)) & 0x0f0f0f0f;
 #if defined(TYPE_Q5_K)
     const int bit = int(unit % 4 * 2 + h);
-    const ivec4 w0 = q0 | ((u.high0 >> bit) & 0x01010101) << 4;
-    const ivec4 w1 = q1 | ((u.high1 >> bit) & 0x01010101) << 4;
+    p.w0 = ((u.q0 >> int(4 * h)) & 0x0f0f0f0f) | ((u.high0 >> bit) & 0x01010101) << 4;
+    p.w1 = ((u.q1 >> int(4 * h)) & 0x0f0f0f0f) | ((u.high1 >> bit) & 0x01010101) << 4;
+    const float weight = 1.0;
 #else
-    const ivec4 w0 = q0;
-    const ivec4 w1 = q1;
+    // The high nibbles stay where they are, as unsigned bytes 16 times the weights.
+    const int mask = h == 0 ? 0x0f0f0f0f : 0xf0f0f0f0;
+    p.w0 = u.q0 & mask;
+    p.w1 = u.q1 & mask;
+    const float weight = h == 0 ? 1.0 : 1.0 / 16.0;
 #endif
-    p.w0 = b == 0 ? w0 : w1;
-    p.w1 = b == 0 ? w1 : w0;
     // Scales and minima of six bits: those of parts 0 .. 3 whole in bytes 0 .. 3 and 4 .. 7; of parts 4 .. 7 the low four
     // bits in the nibbles of bytes 8 .. 11 and the high two above those of parts 0 .. 3. Both parts of a unit at once.
     const uint  shift = unit % 2 * 16;
@@ -61,7 +62,7 @@ Part unit_part(Unit u, uint unit, uint h, uint b) {
     const uint  scales = upper ? (s.z & 0x0f0f) | ((s.x >> 2) & 0x3030) : s.x & 0x3f3f;
     const uint  minima = upper ? ((s.z >> 4) & 0x0f0f) | ((s.y >> 2) & 0x3030) : s.y & 0x3f3f;
     const vec2  dm = halves(u.head.x);
-    precise const float d = dm.x * float((scales >> (8 * h)) & 0xff);
+    precise const float d = dm.x * (float((scales >> (8 * h)) & 0xff) * weight);
     precise const float m = -dm.y * float((minima >> (8 * h)) & 0xff);
     p.d = d;
     p.m = m;
@@ -76,7 +77,7 @@ struct Unit {
     uint  scales;  // two signed bytes of each part
     float d;
 };
-Unit unit_load(uint64_t row, uint unit) {
+Unit unit_load(uint64_t row, uint unit, uint b) {
     const uint64_t block = row + unit / 4 * 210;
     const uint n = unit / 2 % 2;
     const uint t = unit % 2;
@@ -119,7 +120,7 @@ struct Unit {
     uint  scales;  // two bytes of each part
     vec2  dm;
 };
-Unit unit_load(uint64_t row, uint unit) {
+Unit unit_load(uint64_t row, uint unit, uint b) {
     Unit u;
     const uint n = unit / 2 % 2;
     const int shift = int(unit % 2 * 4);
@@ -171,7 +172,7 @@ struct Unit {
     uint  scales;  // six bits of each part, in a byte
     float d;
 };
-Unit unit_load(uint64_t row, uint unit) {
+Unit unit_load(uint64_t row, uint unit, uint b) {
     Unit u;
     const uint64_t block = row + unit / 4 * 136;
     const uint64_t q = block + 8 + unit % 4 * 32;

@@ -20,38 +20,38 @@ void fifth(uint bits, uint b, inout Part p) {
 
 #if defined(TYPE_Q4_0) || defined(TYPE_IQ4_NL)
 struct Unit { ivec4 q; float d; };
-Unit unit_load(uint64_t row, uint unit) {
+Unit unit_load(uint64_t row, uint unit, uint b) {
     const Window r = window(row + unit * 18, 18);
     return Unit(window_u32x4(r, 2), halves(window_u16(r, 0)).x);
 }
 #elif defined(TYPE_Q4_1)
 struct Unit { ivec4 q; vec2 dm; };
-Unit unit_load(uint64_t row, uint unit) {
+Unit unit_load(uint64_t row, uint unit, uint b) {
     const uint64_t at = row + unit * 20;
     return Unit(ivec4(load_u32(at + 4), load_u32(at + 8), load_u32(at + 12), load_u32(at + 16)), halves(load_u32(at)));
 }
 #elif defined(TYPE_Q5_0)
 struct Unit { ivec4 q; uint high; float d; };
-Unit unit_load(uint64_t row, uint unit) {
+Unit unit_load(uint64_t row, uint unit, uint b) {
     const Window r = window(row + unit * 22, 22);
     return Unit(window_u32x4(r, 6), window_u32(r, 2), halves(window_u16(r, 0)).x);
 }
 #elif defined(TYPE_Q5_1)
 struct Unit { ivec4 q; uint high; vec2 dm; };
-Unit unit_load(uint64_t row, uint unit) {
+Unit unit_load(uint64_t row, uint unit, uint b) {
     const uint64_t at = row + unit * 24;
     const uvec2 head = load_u32x2(at);
     return Unit(ivec4(load_u32x2(at + 8), load_u32x2(at + 16)), head.y, halves(head.x));
 }
 #elif defined(TYPE_Q8_0)
 struct Unit { ivec4 q0; ivec4 q1; float d; };
-Unit unit_load(uint64_t row, uint unit) {
+Unit unit_load(uint64_t row, uint unit, uint b) {
     const Window r = window(row + unit * 34, 34);
     return Unit(window_u32x4(r, 2), window_u32x4(r, 18), halves(window_u16(r, 0)).x);
 }
 #elif defined(TYPE_MXFP4)
 struct Unit { ivec4 q; uint e; };
-Unit unit_load(uint64_t row, uint unit) {
+Unit unit_load(uint64_t row, uint unit, uint b) {
     // 17 bytes: the block starts anywhere, and its first byte is the exponent.
     const uint64_t at = row + unit * 17;
     const Window r = window(at & ~uint64_t(1), 18);

@@ -113,7 +113,10 @@ fn look(instance: &ash::Instance, index: usize, physical: vk::PhysicalDevice) ->
     let subgroup = if (v13.min_subgroup_size..=v13.max_subgroup_size).contains(&32) { 32 } else { v11.subgroup_size };
     let features = vec![
         ("packed integer dot product", f13.shader_integer_dot_product == vk::TRUE),
-        ("... in hardware", v13.integer_dot_product4x8_bit_packed_signed_accelerated == vk::TRUE),
+        (
+            "packed integer dot product in hardware",
+            v13.integer_dot_product4x8_bit_packed_signed_accelerated == vk::TRUE,
+        ),
         ("cooperative matrix f16", shape(vk::ComponentTypeKHR::FLOAT16, vk::ComponentTypeKHR::FLOAT32).is_some()),
         ("cooperative matrix int8", shape(vk::ComponentTypeKHR::SINT8, vk::ComponentTypeKHR::SINT32).is_some()),
         ("memory budget", extensions.contains(&ash::ext::memory_budget::NAME)),

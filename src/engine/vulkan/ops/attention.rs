@@ -1,15 +1,15 @@
 //! FLASH_ATTN_EXT: softmax(Q K^T) V without the matrix of scores in memory.
 //!
-//! Up to [`FEW`] queries, and whatever the matrices do not take: the KV length is cut into pieces by its length and the
-//! number of KV heads alone. Each piece leaves its maximum, sum and sum over V per row; a second dispatch joins the pieces
-//! in order. So the result of a query has the same bits whatever other queries are computed with it, and hidden positions
-//! at the end of the KV length change no bit either.
+//! Up to [`FEW`] queries, and whatever the matrices do not take: the KV length is cut into pieces by its length, the size of
+//! the heads and their number alone. Each piece leaves its maximum, sum and sum over V per row; the last workgroup of a row
+//! to finish joins the pieces in order. So the result of a query has the same bits whatever other queries are computed
+//! with it.
 //!
 //! More queries, on a device with f16 matrices: each row goes through the whole KV length in one workgroup. Its bits do not
 //! depend on the other queries either, but they are not those of the first way, which keeps f32 throughout.
 
 use super::quantize::{FORM, Q8};
-use super::{Dispatch, Lowering, Push, Reject, Span, TensorParams};
+use super::{Dispatch, Lowering, Params, Push, Reject, Span, TensorParams};
 use crate::engine::vulkan::caps::{Caps, MatrixShape};
 use crate::graph::{Node, Tensor, Type};
 
@@ -18,14 +18,18 @@ mod node;
 
 use node::Attention;
 
-/// Invocations of a workgroup of the pieces and of the matrices.
+/// Invocations of a workgroup of the matrices, and of one of several pieces.
 const WORKGROUP: u32 = 128;
-/// Positions that the shader of the pieces scores together; `TILE` there.
-const TILE: u64 = 64;
+/// Invocations of a workgroup that has the whole KV length.
+const LARGE: u64 = 256;
+/// Elements of K and V of a head that one workgroup reads in about the time that pieces need to meet.
+const WHOLE: u64 = 1 << 16;
 /// The most rows (queries x heads that share a KV head) of a piece's workgroup: more would not fit into registers.
 const MAX_ROWS: u64 = 8;
-/// The most pieces that the joining shader takes; `MAX_PIECES` there.
-const MAX_PIECES: u64 = 256;
+/// Rows share a workgroup, and so the reads of K and V, only beyond this many invocations: fewer leave a GPU idle.
+const BUSY: u64 = 1 << 15;
+/// The most pieces that are joined; `MAX_PIECES` of `lib/attention_join.glsl`.
+const MAX_PIECES: u64 = 128;
 /// The most queries of a speculative step, which must have the bits of single ones.
 const FEW: u64 = 16;
 /// Scratch memory of one cut: half of the ring, so that the next cut does not wait for this one.
@@ -46,14 +50,16 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
 pub fn lower_with(node: &Node, cx: &mut Lowering, int8: bool) -> Result<(), Reject> {
     let a = Attention::read(node, cx)?;
     let keys = if a.n > FEW { keys_of_matrices(&a, cx.caps) } else { None };
-    let (step, pieces) = match keys {
-        Some(keys) => (keys, 0),
-        None => (piece(a.n_kv, a.kv_heads), a.n_kv.div_ceil(piece(a.n_kv, a.kv_heads))),
+    let plan = match keys {
+        Some(keys) => Plan { workgroup: WORKGROUP, step: keys, pieces: 0 },
+        None => Plan::of(&a, cx.caps),
     };
+    // One piece leaves its result at once.
+    let records = if plan.pieces > 1 { plan.pieces } else { 0 };
     // Cut long prompts: by sequence if one query of all of them is too much already, then by query.
     let work_of =
         |queries: u64, sequences: u64| 2.0 * (queries * sequences * a.heads * a.n_kv) as f64 * (a.dk + a.dv) as f64;
-    let scratch_of = |queries: u64, sequences: u64| queries * sequences * a.heads * pieces * record(a.dv);
+    let scratch_of = |queries: u64, sequences: u64| queries * sequences * a.heads * records * record(a.dv);
     let most = |sequences: u64| {
         let by_work = (MAX_WORK / work_of(1, sequences)) as u64;
         by_work.min(MAX_SCRATCH / scratch_of(1, sequences).max(1)).min(a.n)
@@ -73,15 +79,15 @@ pub fn lower_with(node: &Node, cx: &mut Lowering, int8: bool) -> Result<(), Reje
     for sequence in (0..a.sequences).step_by(sequences as usize) {
         for first in (0..a.n).step_by(queries as usize) {
             let n = queries.min(a.n - first);
-            let mut cut = Cut { first, n, sequence, sequences, step, pieces, parts: Span { start: 0, len: 0 } };
+            let mut cut = Cut { first, n, sequence, sequences, plan, parts: None };
             let work = work_of(n, sequences);
             if keys.is_some() {
                 cx.push(matrices_of(&a, &cut, cx.caps.subgroup, work));
                 continue;
             }
-            cut.parts = cx.scratch(scratch_of(n, sequences));
-            cx.push(pieces_of(&a, &cut, cx.caps.subgroup, work));
-            cx.push(join_of(&a, &cut, cx.caps.subgroup, columns.map(|c| c.1)));
+            cut.parts = (records > 0).then(|| cx.scratch(scratch_of(n, sequences)));
+            let pieces = pieces_of(&a, &cut, columns.map(|c| c.1), work, cx);
+            cx.push(pieces);
         }
     }
     if let Some((row, span)) = columns {
@@ -90,16 +96,43 @@ pub fn lower_with(node: &Node, cx: &mut Lowering, int8: bool) -> Result<(), Reje
     Ok(())
 }
 
-/// The part of a node that one dispatch, or a pair, computes.
+/// How the KV length is divided. It must not depend on the number of queries.
+#[derive(Clone, Copy)]
+struct Plan {
+    workgroup: u32,
+    /// Positions of a piece, or of a tile of the matrices.
+    step: u64,
+    /// Pieces; none for the matrices.
+    pieces: u64,
+}
+
+impl Plan {
+    fn of(a: &Attention, caps: &Caps) -> Plan {
+        // A row's sums over V, one for each subgroup, share 8 KiB of memory.
+        let subgroup = u64::from(caps.subgroup);
+        let most = (subgroup << (2048 / a.dv).ilog2()).min(u64::from(caps.invocations));
+        let size = |wanted: u64| wanted.min(most).max(subgroup);
+        if a.n_kv * (a.dk + a.dv) <= WHOLE {
+            let workgroup = size(a.n_kv.next_power_of_two().clamp(64, LARGE)) as u32;
+            return Plan { workgroup, step: a.n_kv, pieces: 1 };
+        }
+        // Few enough pieces that joining them is cheap, and enough that they fill the device when the model has few KV
+        // heads. Powers of two, so that the cut, and with it the bits, seldom change while a context grows.
+        let most = (512 / a.kv_heads.next_power_of_two()).clamp(16, MAX_PIECES);
+        let step = a.n_kv.div_ceil(most).next_power_of_two().max(u64::from(WORKGROUP));
+        Plan { workgroup: size(u64::from(WORKGROUP)) as u32, step, pieces: a.n_kv.div_ceil(step) }
+    }
+}
+
+/// The part of a node that one dispatch computes.
 struct Cut {
     first: u64,
     n: u64,
     sequence: u64,
     sequences: u64,
-    /// Positions of a piece, or of a tile of the matrices.
-    step: u64,
-    pieces: u64,
-    parts: Span,
+    plan: Plan,
+    /// What several pieces leave for the one that joins them.
+    parts: Option<Span>,
 }
 
 impl Cut {
@@ -109,13 +142,6 @@ impl Cut {
         let start = a.dst.address + (self.sequence * a.n + self.first) * row;
         Span { start, len: ((self.sequences - 1) * a.n + self.n) * row }
     }
-}
-
-/// Positions of a piece: few enough pieces that joining them is cheap, and enough that they fill the device when the
-/// model has few KV heads. Powers of two, so that the cut, and with it the bits, seldom change while a context grows.
-fn piece(n_kv: u64, kv_heads: u64) -> u64 {
-    let most = (MAX_PIECES / kv_heads.next_power_of_two()).clamp(16, 128);
-    (n_kv.div_ceil(most)).next_power_of_two().max(TILE)
 }
 
 /// Bytes of a row's result of one piece: maximum, sum, two unused numbers, sum over V.
@@ -142,7 +168,7 @@ fn keys_of_matrices(a: &Attention, caps: &Caps) -> Option<u64> {
 }
 
 /// The numbers that the shaders of the pieces and of the matrices have in common: `Push` of `lib/attention_rows.glsl`.
-fn push_of(a: &Attention, cut: &Cut, to: u64, step: u64) -> Push {
+fn push_of(a: &Attention, cut: &Cut, to: u64, step: u64, more: u64) -> Push {
     let at = |t: &TensorParams| t.address + cut.sequence * u64::from(t.nb[3]);
     let mut push = Push::new().u64(at(&a.q) + cut.first * u64::from(a.q.nb[1])).u64(at(&a.k)).u64(at(&a.v));
     let none = TensorParams { address: 0, ne: [1; 4], nb: [0; 4] };
@@ -156,67 +182,69 @@ fn push_of(a: &Attention, cut: &Cut, to: u64, step: u64) -> Push {
     push = push.u32(cut.n as u32).u32(a.n_kv as u32);
     push = push.u32(mask.ne[2] | mask.ne[3] << 16).u32(a.kv_heads as u32 | power << 16);
     let scale = if a.softcap == 0.0 { a.scale } else { a.scale / a.softcap };
-    push.f32(scale).f32(a.softcap).f32(a.max_bias).u32(step as u32).u64(a.sinks.map_or(0, |s| s.address))
+    push.f32(scale).f32(a.softcap).f32(a.max_bias).u32(step as u32).u64(more)
+}
+
+fn sinks_of(a: &Attention) -> u64 {
+    a.sinks.map_or(0, |s| s.address)
 }
 
 /// Specialisation constants, as in `lib/attention_rows.glsl`.
-fn spec_of(a: &Attention, subgroup: u32, size: u64, flags: u32) -> Vec<u32> {
+fn spec_of(a: &Attention, cut: &Cut, subgroup: u32, size: u64, flags: u32) -> Vec<u32> {
     let flag = |on: bool, bit: u32| if on { bit } else { 0 };
     let flags =
         flags | flag(a.mask.is_some(), 1) | flag(a.softcap != 0.0, 2) | flag(a.mask.is_some() && a.max_bias > 0.0, 4);
     let sharing = (a.heads / a.kv_heads) as u32;
-    vec![WORKGROUP, subgroup, a.dk as u32, a.dv as u32, size as u32, sharing, a.k_type, a.v_type, flags]
+    vec![cut.plan.workgroup, subgroup, a.dk as u32, a.dv as u32, size as u32, sharing, a.k_type, a.v_type, flags]
 }
 
-fn pieces_of(a: &Attention, cut: &Cut, subgroup: u32, work: f64) -> Dispatch {
+/// Rows of a workgroup of the pieces.
+fn rows_of(a: &Attention, cut: &Cut, subgroup: u32) -> u64 {
     let rows = a.heads / a.kv_heads * cut.n;
+    // Each invocation has sums of every row; the rows of Q take at most 8 KiB of shared memory, and the subgroups' sums 16.
+    let shares = (a.dv / 8).div_ceil(u64::from(subgroup));
+    let subgroups = u64::from(cut.plan.workgroup / subgroup);
+    let most = MAX_ROWS.min(MAX_ROWS / shares).min(2048 / a.dk).min(4096 / (subgroups * a.dv)).max(1);
+    let invocations = u64::from(cut.plan.workgroup) * cut.plan.pieces * a.kv_heads * cut.sequences;
+    let groups = (BUSY / invocations).clamp(1, rows).max(rows.div_ceil(most));
     // Equal shares: 12 rows are 6 and 6, not 8 and 4.
-    let groups = rows.div_ceil(if a.dk > 640 { MAX_ROWS / 2 } else { MAX_ROWS });
-    let each = rows.div_ceil(groups);
-    // Looking for hidden tiles pays off where they are many: in prompts, and in pieces of several tiles.
-    let skip = if a.mask.is_some() && (cut.n > FEW || cut.step >= 4 * TILE) { 8 } else { 0 };
+    rows.div_ceil(groups)
+}
+
+fn pieces_of(a: &Attention, cut: &Cut, columns: Option<Span>, work: f64, cx: &mut Lowering) -> Dispatch {
+    let (plan, subgroup) = (cut.plan, cx.caps.subgroup);
+    let each = rows_of(a, cut, subgroup);
+    let (groups, heads) = ((a.heads / a.kv_heads * cut.n).div_ceil(each), a.kv_heads * cut.sequences);
+    let result = cut.result(a);
+    let int8 = columns.map_or(0, |c| c.start + (cut.sequence * a.n + cut.first) * Q8::column_bytes(a.heads * a.dv));
+    let counters = if cut.parts.is_some() { cx.counters(groups * heads) } else { 0 };
+    // `End` of `lib/attention_join.glsl`.
+    let end = Params::new().u64(result.start).u64(sinks_of(a)).u64(int8).u64(counters).u32((a.n * a.heads) as u32);
+    let end = cx.params(&end);
+    let flag = |on: bool, bit: u32| if on { bit } else { 0 };
+    // Looking for hidden positions pays off where they are many: in prompts, and in long pieces.
+    let skip = a.mask.is_some() && (cut.n > FEW || plan.pieces > 1 && plan.step > 4 * u64::from(WORKGROUP));
+    let flags = flag(skip, 8) | flag(cut.parts.is_none(), 32) | flag(columns.is_some(), 64);
     Dispatch {
         shader: "attention_piece",
-        spec: spec_of(a, subgroup, each, skip),
-        push: push_of(a, cut, cut.parts.start, cut.step),
-        groups: [rows.div_ceil(each) as u32, cut.pieces as u32, (a.kv_heads * cut.sequences) as u32],
+        spec: spec_of(a, cut, subgroup, each, flags),
+        push: push_of(a, cut, cut.parts.map_or(0, |p| p.start), plan.step, end),
+        groups: [groups as u32, plan.pieces as u32, heads as u32],
         reads: a.reads.clone(),
-        writes: vec![cut.parts],
+        writes: [Some(result), columns, cut.parts].into_iter().flatten().collect(),
         work,
-    }
-}
-
-fn join_of(a: &Attention, cut: &Cut, subgroup: u32, columns: Option<Span>) -> Dispatch {
-    let rows = cut.sequences * cut.n * a.heads;
-    let (result, column) = (cut.result(a), Q8::column_bytes(a.heads * a.dv));
-    let int8 = columns.map_or(0, |c| c.start + (cut.sequence * a.n + cut.first) * column);
-    let push = Push::new().u64(cut.parts.start).u64(result.start).u64(a.sinks.map_or(0, |s| s.address)).u64(int8);
-    let push = push.u32(cut.pieces as u32).u32(a.heads as u32).u32(rows as u32);
-    let mut reads = vec![cut.parts];
-    if a.sinks.is_some() {
-        reads.extend(a.reads.last());
-    }
-    let size = (a.dv as u32 / 4).next_multiple_of(subgroup).min(WORKGROUP);
-    Dispatch {
-        shader: "attention_join",
-        spec: vec![size, subgroup, a.dv as u32, MAX_PIECES as u32, u32::from(columns.is_some())],
-        push: push.u32((cut.n * a.heads) as u32).u32((a.n * a.heads) as u32),
-        groups: Dispatch::groups_of(rows),
-        reads,
-        writes: [Some(result), columns].into_iter().flatten().collect(),
-        work: (2 * rows * cut.pieces * a.dv) as f64,
     }
 }
 
 fn matrices_of(a: &Attention, cut: &Cut, subgroup: u32, work: f64) -> Dispatch {
     let rows = a.heads / a.kv_heads * cut.n;
     let result = cut.result(a);
-    let whole = a.n_kv.is_multiple_of(cut.step)
+    let whole = a.n_kv.is_multiple_of(cut.plan.step)
         && a.mask.is_some_and(|m| m.address.is_multiple_of(8) && m.nb[1..].iter().all(|nb| nb.is_multiple_of(8)));
     Dispatch {
         shader: "attention_tile",
-        spec: spec_of(a, subgroup, cut.step, if whole { 16 } else { 0 }),
-        push: push_of(a, cut, result.start, a.n * a.heads),
+        spec: spec_of(a, cut, subgroup, cut.plan.step, if whole { 16 } else { 0 }),
+        push: push_of(a, cut, result.start, a.n * a.heads, sinks_of(a)),
         groups: [rows.div_ceil(u64::from(WORKGROUP / subgroup) * 16) as u32, 1, (a.kv_heads * cut.sequences) as u32],
         reads: a.reads.clone(),
         writes: vec![result],

@@ -13,5 +13,5 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
     if ids.ty != Type::I32 || ids.nb[0] != 4 {
         return Err(Reject::Types(node.op, type_list(node)));
     }
-    lower_parts(&MatvecParts { w, x, dst: node.dst, add: None, ids: Some(ids), geometry: None }, cx)
+    lower_parts(&MatvecParts { ids: Some(ids), ..MatvecParts::new(w, x, node.dst) }, cx)
 }

@@ -1,15 +1,17 @@
 //! Which nodes become one dispatch. Only what nobody else reads is left unwritten: neither another node of the host's
 //! whole graph, nor the host, nor a callback that stops after a node (it gets a part of the graph that ends there).
 
+use super::fuse_gated::gated_at;
 use super::fuse_norm::norm_at;
 use super::fuse_rope::rows_at;
+use super::matvec::{self, MatvecParts};
 use super::norm::{self, NormParts};
 use super::rope::{self, Rows};
 use super::{Caps, Lowering, Reject, attention, lower as lower_node};
 use crate::graph::{Node, Tensor};
 
 /// One or several nodes that are lowered together, at the place of the last one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Item {
     /// A node by itself.
     Node(usize),
@@ -27,6 +29,13 @@ pub enum Item {
         /// Where to.
         rows: Rows,
     },
+    /// Two products of the same activations, and a GLU of both.
+    Gated {
+        /// The products and the GLU, in order.
+        nodes: [usize; 3],
+        /// The numbers of the dispatch.
+        parts: Box<MatvecParts>,
+    },
     /// FLASH_ATTN_EXT whose result a product reads in its int8 form.
     Attention(usize),
 }
@@ -38,6 +47,7 @@ impl Item {
             Item::Node(i) | Item::Attention(i) => *i,
             Item::Norm { nodes, .. } => nodes[nodes.len() - 1],
             Item::Rows { nodes, .. } => nodes[1],
+            Item::Gated { nodes, .. } => nodes[2],
         }
     }
 
@@ -47,6 +57,7 @@ impl Item {
             Item::Node(_) | Item::Attention(_) => &[],
             Item::Norm { nodes, .. } => nodes,
             Item::Rows { nodes, .. } => nodes,
+            Item::Gated { nodes, .. } => nodes,
         }
     }
 
@@ -55,6 +66,7 @@ impl Item {
         match self {
             Item::Node(i) => lower_node(&nodes[*i], cx),
             Item::Norm { parts, .. } => norm::lower_fused(parts, cx),
+            Item::Gated { parts, .. } => matvec::lower_parts(parts, cx),
             Item::Rows { nodes: [i, _], rows } => rope::lower_rows(&nodes[*i], rows, cx),
             Item::Attention(i) => attention::lower_with(&nodes[*i], cx, true),
         }
@@ -75,6 +87,9 @@ pub fn items(nodes: &[Node], caps: &Caps) -> Vec<Item> {
         let found = norm_at(nodes, i, &taken, caps)
             .map(|(members, parts)| Item::Norm { nodes: members, parts: Box::new(parts) })
             .or_else(|| rows_at(nodes, i, &taken).map(|(set, rows)| Item::Rows { nodes: [i, set], rows }))
+            .or_else(|| {
+                gated_at(nodes, i, &taken, caps).map(|(nodes, parts)| Item::Gated { nodes, parts: Box::new(parts) })
+            })
             .or_else(|| attention_at(nodes, i, caps).then_some(Item::Attention(i)))
             .filter(|item| movable(nodes, item.members()))
             .unwrap_or(Item::Node(i));

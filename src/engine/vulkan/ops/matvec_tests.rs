@@ -60,10 +60,6 @@ fn run(room: &Room, parts: &[MatvecParts]) {
     room.gpu().run(&recording).unwrap();
 }
 
-fn plain(w: Tensor, x: Tensor, dst: Tensor) -> MatvecParts {
-    MatvecParts { w, x, dst, add: None, ids: None, geometry: None }
-}
-
 /// A length of rows that is no multiple of anything more than it must be.
 fn length(ty: Type) -> usize {
     if ty.block() == 256 { 768 } else { 608 }
@@ -95,7 +91,7 @@ fn bits(room: &mut Room, w: Tensor, values: &[f32], n: usize, geometry: Option<G
     let (k, m) = (w.ne[0], w.ne[1]);
     let x = room.f32([k, n as i64, 1, 1], &values[..k as usize * n]);
     let dst = room.empty(Type::F32, [m, n as i64, 1, 1]);
-    run(room, &[MatvecParts { geometry, ..plain(w, x, dst) }]);
+    run(room, &[MatvecParts { geometry, ..MatvecParts::new(w, x, dst) }]);
     room.values(&dst).into_iter().map(f32::to_bits).collect()
 }
 
@@ -144,7 +140,7 @@ fn more_columns_than_the_widest_are_done_in_pieces() {
     let values = noise(6, k * n);
     let x = room.f32([k as i64, n as i64, 1, 1], &values);
     let dst = room.empty(Type::F32, [m as i64, n as i64, 1, 1]);
-    run(&room, &[plain(w, x, dst)]);
+    run(&room, &[MatvecParts::new(w, x, dst)]);
     for (i, got) in room.values(&dst).into_iter().enumerate() {
         let want = product(Type::Q8_0, &bytes[i % m * 68..][..68], &values[i / m * k..][..k]);
         check(&format!("{i}"), got, want);
@@ -168,7 +164,7 @@ fn matrices_are_shared_and_rows_may_lie_apart() {
     let add_values = noise(9, 3 * 4);
     let add = room.f32([m, 1, 4, 1], &add_values);
     let dst = room.empty(Type::F32, [m, 2, 4, 1]);
-    run(&room, &[MatvecParts { add: Some(add), ..plain(w, x, dst) }]);
+    run(&room, &[MatvecParts { add: Some(add), ..MatvecParts::new(w, x, dst) }]);
     for (i, got) in room.values(&dst).into_iter().enumerate() {
         let (r, j, z) = (i % 3, i / 3 % 2, i / 6);
         let at = (z / 2 * 4 + r) * (row as usize + 18);
@@ -201,15 +197,56 @@ fn experts_are_chosen_for_each_column() {
 }
 
 #[test]
+fn gate_up_and_their_function_in_one_have_the_bits_of_the_chain() {
+    let Some(mut room) = Room::new() else { return };
+    let (k, m) = (256, 64);
+    for (ty, glu, sub, n) in [(Type::Q4_K, Glu::Swiglu, "SWIGLU", 1), (Type::Q4_0, Glu::Geglu, "GEGLU", 5)] {
+        let mut place = |seed| {
+            let shape = Tensor::new(ty, [k, m, 1, 1]);
+            room.place(shape, &weights(ty, (k * m) as usize, seed))
+        };
+        let [gate, up] = [12, 13].map(&mut place);
+        let down = room.place(Tensor::new(Type::Q8_0, [m, 3, 1, 1]), &weights(Type::Q8_0, 3 * m as usize, 14));
+        let x = room.f32([k, n, 1, 1], &noise(15, (k * n) as usize));
+        let [a, b, hidden, fused] = [(); 4].map(|()| room.empty(Type::F32, [m, n, 1, 1]));
+        let [want, got] = [(); 2].map(|()| room.empty(Type::F32, [3, n, 1, 1]));
+        let function = Node { sub, ..Node::new("GLU", hidden, &[a, b]) };
+        let product = |dst, w, x| Node::new("MUL_MAT", dst, &[w, x]);
+        room.run(&[product(a, gate, x), product(b, up, x), function, product(want, down, hidden)]);
+        let first = MatvecParts {
+            pair: Some((up, glu)),
+            int8: true,
+            geometry: shape(4, 2, 3, 1),
+            ..MatvecParts::new(gate, x, fused)
+        };
+        let recording = room.gpu().record_with(None, |cx| {
+            lower_parts(&first, cx)?;
+            let before = cx.dispatches.len();
+            lower_parts(&MatvecParts::new(down, fused, got), cx)?;
+            assert_eq!(cx.dispatches.len(), before + 1, "the int8 form is there already");
+            Ok::<_, Reject>(())
+        });
+        room.gpu().run(&recording.unwrap()).unwrap();
+        let bits = |t: &Tensor| room.values(t).into_iter().map(f32::to_bits).collect::<Vec<_>>();
+        assert_eq!(bits(&fused), bits(&hidden), "{sub}");
+        assert_eq!(bits(&got), bits(&want), "{sub}, the product after it");
+    }
+}
+
+#[test]
 fn what_the_shader_does_not_take_is_refused() {
     let caps = Caps::for_tests();
-    let ask = |w: Tensor, x: Tensor, dst: Tensor| lower_parts(&plain(w, x, dst), &mut Lowering::question(&caps));
+    let ask =
+        |w: Tensor, x: Tensor, dst: Tensor| lower_parts(&MatvecParts::new(w, x, dst), &mut Lowering::question(&caps));
     let (w, x) = (Tensor::new(Type::Q4_0, [64, 5, 1, 1]), Tensor::new(Type::F32, [64, 2, 1, 1]));
     let dst = Tensor::new(Type::F32, [5, 2, 1, 1]);
     assert_eq!(ask(w, x, dst), Ok(()));
     assert!(ask(Tensor::new(Type::F16, [64, 5, 1, 1]), x, dst).is_err(), "float weights");
     assert!(ask(w, Tensor::new(Type::F16, [64, 2, 1, 1]), dst).is_err(), "half activations");
     assert!(ask(w, x, Tensor::new(Type::F32, [2, 5, 1, 1])).is_err(), "another shape");
+    let refused = |parts: MatvecParts| lower_parts(&parts, &mut Lowering::question(&caps)).is_err();
+    let other = Tensor::new(Type::Q4_1, w.ne);
+    assert!(refused(MatvecParts { pair: Some((other, Glu::Swiglu)), ..MatvecParts::new(w, x, dst) }), "two types");
     let mut odd = w;
     odd.nb[1] += 1;
     assert!(ask(odd, x, dst).is_err(), "rows at odd addresses");
@@ -217,5 +254,5 @@ fn what_the_shader_does_not_take_is_refused() {
     node.params[0] = PRECISE;
     assert!(lower(&node, &mut Lowering::question(&caps)).is_err(), "float activations asked for");
     let without = Caps { dot: false, ..caps.clone() };
-    assert!(lower_parts(&plain(w, x, dst), &mut Lowering::question(&without)).is_err(), "no integer dot");
+    assert!(lower_parts(&MatvecParts::new(w, x, dst), &mut Lowering::question(&without)).is_err(), "no integer dot");
 }

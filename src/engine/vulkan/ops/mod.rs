@@ -10,6 +10,7 @@ mod elementwise;
 mod experts;
 mod floatvec;
 mod fuse;
+mod fuse_gated;
 mod fuse_norm;
 mod fuse_rope;
 mod images;
@@ -24,6 +25,7 @@ mod places;
 mod product;
 pub mod quantize;
 mod reduce;
+mod reject;
 mod rope;
 mod rows;
 pub mod schedule;
@@ -31,27 +33,11 @@ mod softmax;
 mod sort;
 
 pub use dispatch::{Dispatch, Params, Push, Span};
+pub use reject::{Reject, expect_types, source, type_list};
 
 use crate::engine::vulkan::caps::Caps;
 use crate::graph::{Node, Tensor, Type};
 use std::collections::HashMap;
-
-/// Why the GPU does not compute a node. Prints as a sentence.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Reject {
-    /// No shader for this operation.
-    #[error("no shader for {0}")]
-    Op(String),
-    /// No shader for this combination of types.
-    #[error("{0}: no shader for the types {1}")]
-    Types(&'static str, String),
-    /// A shape that the shader does not take; the sentence has the numbers.
-    #[error("{0}: {1}")]
-    Shape(&'static str, String),
-    /// The device lacks something.
-    #[error("{0}: the device has no {1}")]
-    Device(&'static str, &'static str),
-}
 
 /// Where host addresses lie for the GPU.
 pub trait Place {
@@ -185,6 +171,12 @@ impl<'a> Lowering<'a> {
         self.params_base + at as u64
     }
 
+    /// `n` counters of 32 bits that are 0 when the recording is made; returns the GPU address of the first. Whoever counts
+    /// sets them back to 0, since a recording runs again and again, and no two dispatches share one: it is in no span.
+    pub fn counters(&mut self, n: u64) -> u64 {
+        self.params(&Params::from(vec![0; 4 * n as usize]))
+    }
+
     /// Scratch memory, aligned to 256 bytes. It stays valid until the ring comes round; use it in the next dispatches.
     pub fn scratch(&mut self, bytes: u64) -> Span {
         let bytes = bytes.next_multiple_of(256);
@@ -306,29 +298,4 @@ pub fn lower_all(nodes: &[Node], cx: &mut Lowering) -> Result<(), Reject> {
         }
     }
     Ok(())
-}
-
-/// The types of a node's sources and result, for messages.
-pub fn type_list(node: &Node) -> String {
-    let mut names: Vec<_> = node.sources().map(|t| t.ty.name()).collect();
-    names.push("->");
-    names.push(node.dst.ty.name());
-    names.join(" ")
-}
-
-/// Refuses a node whose result or sources have other types than these.
-///
-/// # Errors
-/// [`Reject::Types`].
-pub fn expect_types(node: &Node, dst: Type, sources: &[Type]) -> Result<(), Reject> {
-    let fits = node.dst.ty == dst && sources.iter().enumerate().all(|(i, ty)| node.src[i].is_some_and(|t| t.ty == *ty));
-    if fits { Ok(()) } else { Err(Reject::Types(node.op, type_list(node))) }
-}
-
-/// Source `i` of a node.
-///
-/// # Errors
-/// [`Reject::Shape`] when it is missing.
-pub fn source(node: &Node, i: usize) -> Result<Tensor, Reject> {
-    node.src[i].ok_or_else(|| Reject::Shape(node.op, format!("source {i} is missing")))
 }

@@ -119,7 +119,8 @@ impl Angles {
         if !MODES.contains(&mode) {
             return wrong(format!("mode {mode}"));
         }
-        let fits = dims > 0 && first >= 0 && i64::from(dims) + i64::from(first) <= row;
+        // None at all: so llama.cpp asks, while it loads a model, whether factors may lie in memory of the GPU.
+        let fits = dims >= 0 && first >= 0 && i64::from(dims) + i64::from(first) <= row;
         let halves = mode != VISION || (i64::from(dims) * 2 == row && first == 0);
         if !fits || !halves || dims % 2 != 0 || first % 2 != 0 || row % 2 != 0 {
             return wrong(format!("{dims} dimensions from {first} of {row} in mode {mode}"));
