@@ -5,11 +5,12 @@
 //! Exactness is therefore shown with the same weights as floats, where nothing is rounded to 8 bits. With the quantised
 //! ones, the GPU must be no farther from the exact result than ggml-cpu is.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::chost::Program;
 use crate::host::{Arm, Outcome, Setup, clean, file_from, report, run};
-use crate::prompts::PROMPTS;
+use crate::prompts::{PROMPTS, PROSE};
 
 /// Tokens of each prompt: two in a batch, then one alone. A software device takes a second for a few.
 const LENGTH: &str = "3";
@@ -92,4 +93,28 @@ fn speculative_decoding_says_what_plain_decoding_says() {
     let (drafted, plain) = (drafted.stdout.trim().to_owned(), plain.stdout.trim().to_owned());
     // Drafting ends with a whole round, so it may say a few tokens more.
     assert!(plain.len() > prompt.len() + 20 && drafted.starts_with(&plain), "{drafted:?} and {plain:?}");
+}
+
+/// The estimate of llama-perplexity over 512 tokens in batches of 128.
+fn perplexity(setup: &Setup, arm: Arm, model: &Path) -> f64 {
+    let mut prose = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    prose.write_all(PROSE.as_bytes()).expect("a temporary file can be written");
+    let mut command = setup.tool("llama-perplexity", arm);
+    command.arg("-m").arg(model).arg("-f").arg(prose.path()).args(["-t", "2", "-c", "128", "--chunks", "4"]);
+    let outcome = run(&mut command).success();
+    let line = outcome.lines_with("Final estimate: PPL").pop().unwrap_or_else(|| panic!("no estimate: {outcome:#?}"));
+    let number = line.split_once("PPL = ").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
+    number.unwrap_or_else(|| panic!("no number in {line}"))
+}
+
+#[test]
+fn smollm2_has_the_perplexity_of_exact_arithmetic() {
+    let test = "gpu::smollm2_has_the_perplexity_of_exact_arithmetic";
+    let Some(setup) = Setup::find_gpu(test, &["smollm2.gguf"]) else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let exact = perplexity(&setup, Arm::Stock, &exact(&setup, "smollm2.gguf", folder.path()));
+    let gpu = perplexity(&setup, Arm::Gpu, &setup.model("smollm2.gguf"));
+    let cpu = perplexity(&setup, Arm::Stock, &setup.model("smollm2.gguf"));
+    report(test, &format!("{gpu:.4}; ggml-cpu {cpu:.4}, with float weights {exact:.4}"));
+    assert!((gpu / exact - 1.0).abs() <= 0.005 && (gpu / cpu - 1.0).abs() <= 0.005, "{gpu}, {cpu}, {exact}");
 }
