@@ -5,11 +5,12 @@
 //! Exactness is therefore shown with the same weights as floats, where nothing is rounded to 8 bits. With the quantised
 //! ones, the GPU must be no farther from the exact result than ggml-cpu is.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::chost::Program;
 use crate::host::{Arm, Outcome, Setup, clean, file_from, report, run};
-use crate::prompts::PROMPTS;
+use crate::prompts::{PROMPTS, PROSE};
 
 /// Tokens of each prompt: two in a batch, then one alone. A software device takes a second for a few.
 const LENGTH: &str = "3";
@@ -38,6 +39,7 @@ fn errors(mut command: std::process::Command, prompts: &[&str]) -> Vec<Vec<f64>>
     rows
 }
 
+/// `float_prompts`: how many prompts the GPU answers with float weights, which take lavapipe a second for each token.
 fn logits_are_right(test: &str, model: &str, float_prompts: usize) {
     let Some(setup) = Setup::find_gpu(test, &[model]) else { return };
     let Some(headers) = file_from(test, "E2E_HEADERS") else { return };
@@ -50,28 +52,29 @@ fn logits_are_right(test: &str, model: &str, float_prompts: usize) {
         cpu.map(|cpu| command.arg("none").arg(cpu));
         command
     };
-    for flash in ["on", "off"] {
-        let rows = errors(sides(flash, &exact, None), &PROMPTS[..float_prompts]);
+    for (flash, prompts) in [("on", float_prompts), ("off", float_prompts.div_ceil(2))] {
+        let rows = errors(sides(flash, &exact, None), &PROMPTS[..prompts]);
         let worst = rows.iter().map(|row| row[0]).fold(0.0, f64::max);
         report(test, &format!("flash attention {flash}, float weights: NMSE at most {worst:.1e} against ggml-cpu"));
         assert!(worst <= 1e-4, "{model}, flash attention {flash}: {rows:?}");
     }
     let rows = errors(sides("on", &quantised, Some(&quantised)), &PROMPTS);
-    let mean = |side: usize| rows.iter().map(|row| row[side]).sum::<f64>() / rows.len() as f64;
+    // Geometric, since the prompts differ by orders of magnitude.
+    let mean = |side: usize| (rows.iter().map(|row| row[side].ln()).sum::<f64>() / rows.len() as f64).exp();
     let (gpu, cpu) = (mean(0), mean(1));
-    report(test, &format!("quantised weights: mean NMSE {gpu:.1e} against the exact logits, ggml-cpu's is {cpu:.1e}"));
-    // Means of twenty numbers that vary fivefold; an error of the shaders would be worth far more than a half.
+    report(test, &format!("quantised weights: NMSE {gpu:.1e} against the exact logits, ggml-cpu's is {cpu:.1e}"));
+    // Both numbers are noise; an error of the shaders would be worth far more than a half.
     assert!(gpu <= 1.5 * cpu, "{model}: {rows:?}");
 }
 
 #[test]
 fn smollm2_has_the_logits_of_ggml_cpu() {
-    logits_are_right("gpu::smollm2_has_the_logits_of_ggml_cpu", "smollm2.gguf", PROMPTS.len());
+    logits_are_right("gpu::smollm2_has_the_logits_of_ggml_cpu", "smollm2.gguf", 5);
 }
 
 #[test]
 fn gemma_has_the_logits_of_ggml_cpu() {
-    logits_are_right("gpu::gemma_has_the_logits_of_ggml_cpu", "gemma.gguf", 5);
+    logits_are_right("gpu::gemma_has_the_logits_of_ggml_cpu", "gemma.gguf", 3);
 }
 
 #[test]
@@ -90,4 +93,28 @@ fn speculative_decoding_says_what_plain_decoding_says() {
     let (drafted, plain) = (drafted.stdout.trim().to_owned(), plain.stdout.trim().to_owned());
     // Drafting ends with a whole round, so it may say a few tokens more.
     assert!(plain.len() > prompt.len() + 20 && drafted.starts_with(&plain), "{drafted:?} and {plain:?}");
+}
+
+/// The estimate of llama-perplexity over 512 tokens in batches of 128.
+fn perplexity(setup: &Setup, arm: Arm, model: &Path) -> f64 {
+    let mut prose = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    prose.write_all(PROSE.as_bytes()).expect("a temporary file can be written");
+    let mut command = setup.tool("llama-perplexity", arm);
+    command.arg("-m").arg(model).arg("-f").arg(prose.path()).args(["-t", "2", "-c", "128", "--chunks", "4"]);
+    let outcome = run(&mut command).success();
+    let line = outcome.lines_with("Final estimate: PPL").pop().unwrap_or_else(|| panic!("no estimate: {outcome:#?}"));
+    let number = line.split_once("PPL = ").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
+    number.unwrap_or_else(|| panic!("no number in {line}"))
+}
+
+#[test]
+fn smollm2_has_the_perplexity_of_exact_arithmetic() {
+    let test = "gpu::smollm2_has_the_perplexity_of_exact_arithmetic";
+    let Some(setup) = Setup::find_gpu(test, &["smollm2.gguf"]) else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let exact = perplexity(&setup, Arm::Stock, &exact(&setup, "smollm2.gguf", folder.path()));
+    let gpu = perplexity(&setup, Arm::Gpu, &setup.model("smollm2.gguf"));
+    let cpu = perplexity(&setup, Arm::Stock, &setup.model("smollm2.gguf"));
+    report(test, &format!("{gpu:.4}; ggml-cpu {cpu:.4}, with float weights {exact:.4}"));
+    assert!((gpu / exact - 1.0).abs() <= 0.005 && (gpu / cpu - 1.0).abs() <= 0.005, "{gpu}, {cpu}, {exact}");
 }

@@ -95,10 +95,10 @@ impl Memory {
     pub fn new(device: &Arc<Device>, role: Role, size: u64) -> Result<Memory, MemoryError> {
         let size = size.max(256).next_multiple_of(256);
         if size > device.caps.max_allocation {
-            return Err(MemoryError::TooLarge(size >> 20, device.caps.max_allocation >> 20));
+            return Err(MemoryError::TooLarge(size.div_ceil(1 << 20), device.caps.max_allocation >> 20));
         }
         if device.faults.allocation() {
-            return Err(MemoryError::Fault(size >> 20));
+            return Err(MemoryError::Fault(size.div_ceil(1 << 20)));
         }
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
             | vk::BufferUsageFlags::TRANSFER_SRC
@@ -106,7 +106,7 @@ impl Memory {
             | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         let info = vk::BufferCreateInfo::default().size(size).usage(usage);
         let full = |available: u64, driver: vk::Result| MemoryError::Full {
-            needed: size >> 20,
+            needed: size.div_ceil(1 << 20),
             available: available >> 20,
             driver: driver.to_string(),
         };

@@ -100,7 +100,8 @@ fn run_lowered(lower: impl Fn(&mut Lowering) -> Vec<Span>) -> Vec<Vec<u8>> {
     let spans = lower(&mut cx);
     let (base, scratch) = (scratch.gpu, std::sync::Arc::new(scratch));
     gpu.buffers.add(scratch.clone());
-    Recording::new(&gpu.device, &gpu.pipelines, &cx.dispatches, None, Vec::new(), 1e12).unwrap().run().unwrap();
+    let recording = Recording::new(&gpu.device, &gpu.pipelines, &cx.dispatches, None, Vec::new(), 1e12).unwrap();
+    gpu.run(&recording).unwrap();
     let read = |span: Span| {
         let mut bytes = vec![0; span.len as usize];
         gpu.read(scratch.host() as u64 + span.start - base, &mut bytes).unwrap();
