@@ -117,7 +117,8 @@ impl Stream {
         match exec::run(plan, graph, host, engines, &mut self.counts) {
             Ok(()) => Outcome::Done,
             Err(error) => {
-                if error.outcome != Outcome::Aborted {
+                // A lost GPU is reported by `again`.
+                if !matches!(error.outcome, Outcome::Aborted | Outcome::Lost) {
                     log::error!("{}: graph {n}: {error}", self.name);
                 }
                 error.outcome
@@ -131,14 +132,20 @@ impl Stream {
         let Some(gpu) = self.device.gpu() else { return Outcome::Failed };
         let unified = gpu.device.caps.memory == MemoryKind::Unified;
         if how == Outcome::Lost && gpu.retire() {
-            let then = if unified { "its work goes on on the CPU" } else { "load the model again to go on" };
+            let then = if unified {
+                "the CPU computes this graph again and all later ones"
+            } else {
+                "load the model again to go on"
+            };
             log::error!("{}: the GPU is lost and is not used any more; {then}", self.name);
         }
         if !unified {
             return how;
         }
         kept.restore(gpu);
-        log::warn!("{}: graph {n} is computed again by the CPU", self.name);
+        if how != Outcome::Lost {
+            log::warn!("{}: graph {n} is computed again by the CPU", self.name);
+        }
         self.run(n, &plan::plan(graph, None), graph, host)
     }
 }

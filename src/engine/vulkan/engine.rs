@@ -62,13 +62,11 @@ impl Engine for Vulkan {
     fn compute(&mut self, step: &Step, graph: &Graph, _host: &HostGraph) -> Outcome {
         match self.step(step, graph) {
             Ok(()) => Outcome::Done,
+            // The stream says it, once, with what follows from it.
+            Err(GpuError::Lost) => Outcome::Lost,
             Err(error) => {
                 log::error!("{}: gpu: {error}", self.device);
-                match error {
-                    GpuError::Lost => Outcome::Lost,
-                    GpuError::Memory(_) => Outcome::NoMemory,
-                    GpuError::Driver(_) | GpuError::Reject(_) => Outcome::Failed,
-                }
+                if matches!(error, GpuError::Memory(_)) { Outcome::NoMemory } else { Outcome::Failed }
             }
         }
     }
