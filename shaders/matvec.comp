@@ -118,8 +118,12 @@ void main() {
     const uint i2 = gl_WorkGroupID.z % p.matrices;
     const uint i3 = gl_WorkGroupID.z / p.matrices;
     uint64_t matrix = 0;
+    bool unknown = false;
     if ((MODE & MODE_EXPERTS) != 0) {
-        matrix = uint64_t(load_u32(p.ids + (column * 4 + i2 * p.ids_nb))) * p.w_nb[1];
+        // Here share[0] is the number of experts; an unknown one gives no number, and touches the last one's memory.
+        const uint expert = load_u32(p.ids + (column * 4 + i2 * p.ids_nb));
+        unknown = expert >= p.share[0];
+        matrix = uint64_t(min(expert, p.share[0] - 1)) * p.w_nb[1];
     } else {
         matrix = uint64_t(i2 / p.share[0]) * p.w_nb[1] + uint64_t(i3 / p.share[1]) * p.w_nb[2];
     }
@@ -185,6 +189,9 @@ void main() {
                 value = gelu(value) * acc[CELLS + i];
             } else if ((MODE & MODE_ADD) != 0) {
                 value += load_f32(p.add + (r * 4 + j * p.add_nb[0] + i2 * p.add_nb[1] + i3 * p.add_nb[2]));
+            }
+            if ((MODE & MODE_EXPERTS) != 0 && unknown) {
+                value = uintBitsToFloat(0x7fc00000);
             }
             store_f32(p.dst + (r * 4 + j * p.dst_nb[0] + i2 * p.dst_nb[1] + i3 * p.dst_nb[2]), value);
             if ((MODE & MODE_INT8) != 0) {

@@ -212,7 +212,11 @@ fn push(
 ) -> Push {
     let none = TensorParams { address: 0, ne: [0; 4], nb: [0; 4] };
     let [add, ids] = more.map(|t| t.unwrap_or(none));
-    let share = |i: usize| (parts.x.ne[i] / parts.w.ne[i].max(1)).max(1) as u32;
+    // With experts the first one is their number.
+    let share = |i: usize| match parts.ids {
+        Some(_) => parts.w.ne[i] as u32,
+        None => (parts.x.ne[i] / parts.w.ne[i].max(1)).max(1) as u32,
+    };
     let mut push = Push::new().u64(w.address).u64(w2).u64(x).u64(dst.address).u64(int8);
     push = push.u64(add.address).u64(ids.address).u32(parts.w.ne[0] as u32).u32(dst.ne[0]);
     for nb in w.nb[1..].iter().chain(&dst.nb[1..]).chain(&add.nb[1..]) {
