@@ -51,12 +51,55 @@ pub(super) fn norm_at(nodes: &[Node], i: usize, taken: &[bool], caps: &Caps) -> 
             }
         }
     }
+    if !in_place(&parts) {
+        return None;
+    }
     parts.int8 = nodes[last + 1..].iter().any(|n| reads_int8(n, &parts.dst, caps));
     // A norm alone gains nothing, except where products read it.
     (members.len() > 1 || parts.int8).then_some((members, parts))
 }
 
+/// Whether results may lie where they do while all rows are computed at once. Between the nodes ggml gives the memory of
+/// what was read last to the next result; in one dispatch a row's result must not lie over another row's sources.
+fn in_place(parts: &NormParts) -> bool {
+    let sources = [Some(parts.input), parts.residual.map(|r| r.0), parts.add];
+    let results = [parts.residual.map(|r| r.1), Some(parts.dst)];
+    let apart = |a: &Tensor, b: &Tensor| a.data + a.span() <= b.data || b.data + b.span() <= a.data;
+    let same = |a: &Tensor, b: &Tensor| a.data == b.data && a.ne == b.ne && a.nb == b.nb;
+    results.iter().flatten().all(|r| sources.iter().flatten().all(|s| apart(s, r) || same(s, r)))
+}
+
 /// Whether `t` is one contiguous f32 row that is repeated over `over`.
 fn row_of(t: &Tensor, over: &Tensor) -> bool {
     t.ty == Type::F32 && t.ne == [over.ne[0], 1, 1, 1] && t.row_contiguous()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(id: u64, data: u64) -> Tensor {
+        Tensor { id, root: id, data, ..Tensor::new(Type::F32, [32, 4, 1, 1]) }
+    }
+
+    /// sum = a + b; norm of it; times a weight, with the result at `to`.
+    fn chain(to: u64) -> Vec<Node> {
+        let (a, b, sum, norm) = (tensor(1, 0x1000), tensor(2, 0x2000), tensor(3, 0x3000), tensor(4, 0x4000));
+        let weight = Tensor { ne: [32, 1, 1, 1], ..tensor(5, 0x5000) };
+        let one = |node: Node| Node { uses: Some(1), ..node };
+        vec![
+            Node { uses: Some(2), ..Node::new("ADD", sum, &[a, b]) },
+            one(Node::new("RMS_NORM", norm, &[sum])),
+            one(Node::new("MUL", tensor(6, to), &[norm, weight])),
+        ]
+    }
+
+    #[test]
+    fn a_result_over_its_own_rows_is_fused_and_one_over_other_rows_is_not() {
+        let fused = |to| norm_at(&chain(to), 0, &[false; 3], &Caps::for_tests()).map(|(members, _)| members);
+        assert_eq!(fused(0x6000), Some(vec![0, 1, 2]));
+        assert_eq!(fused(0x2000), Some(vec![0, 1, 2]), "in the place of a source, row by row");
+        assert_eq!(fused(0x2000 + 128), None, "one row further on");
+        assert_eq!(fused(0x1000 - 64), None, "half a row before");
+    }
 }
