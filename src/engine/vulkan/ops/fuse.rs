@@ -108,6 +108,7 @@ pub fn items(nodes: &[Node], caps: &Caps) -> Vec<Item> {
 /// The first node that the GPU does not compute.
 pub fn lower(item: &Item, nodes: &[Node], cx: &mut Lowering) -> Result<(), Reject> {
     let before = cx.dispatches.len();
+    cx.taken.clear();
     let result = item.lower(nodes, cx);
     if result.is_ok() || item.members().is_empty() {
         return result;
@@ -130,7 +131,7 @@ pub(super) fn movable_result(item: &Item, nodes: &[Node], items: &[Item]) -> Opt
     }
     let (mut at, end) = (*i, nodes.len().min(i + 1 + 2 * WINDOW));
     loop {
-        if nodes[at].uses != Some(1) {
+        if nodes[at].uses != Some(1) || nodes[at].output {
             return None;
         }
         let id = nodes[at].dst.id;
@@ -138,6 +139,10 @@ pub(super) fn movable_result(item: &Item, nodes: &[Node], items: &[Item]) -> Opt
         if nodes[at].compute {
             break;
         }
+    }
+    // What is computed in place, as a view of the product, is the product's memory, and has readers of its own.
+    if nodes.iter().any(|n| n.compute && n.dst.root == node.dst.id && n.dst.id != node.dst.id) {
+        return None;
     }
     // A fused reader reads when its last node's turn comes.
     let reader = items.iter().find(|item| item.place() == at || item.members().contains(&at))?;
@@ -186,4 +191,34 @@ fn movable(nodes: &[Node], members: &[usize]) -> bool {
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Type;
+
+    fn tensor(id: u64) -> Tensor {
+        Tensor { id, root: id, data: id << 12, ..Tensor::new(Type::F32, [32, 4, 1, 1]) }
+    }
+
+    /// A product that is read once, and what reads it: a node with a result at `sum`, which a third node reads.
+    fn chain(sum: Tensor) -> Vec<Node> {
+        let (w, x, product) = (tensor(1), tensor(2), tensor(3));
+        let one = |node: Node| Node { uses: Some(1), ..node };
+        let nodes = [("MUL_MAT", product, [w, x]), ("ADD", sum, [product, x]), ("MUL", tensor(9), [sum, x])];
+        nodes.map(|(op, dst, src)| one(Node::new(op, dst, &src))).to_vec()
+    }
+
+    #[test]
+    fn a_product_is_not_moved_when_a_view_of_it_is_computed_in_its_place() {
+        let moved = |nodes: &[Node]| movable_result(&Item::Node(0), nodes, &items(nodes, &Caps::for_tests())).is_some();
+        assert!(moved(&chain(tensor(4))));
+        // As ggml_add_inplace makes it: another tensor over the product's memory.
+        let inplace = Tensor { id: 4, ..tensor(3) };
+        assert!(!moved(&chain(inplace)));
+        let mut read_by_the_host = chain(tensor(4));
+        read_by_the_host[0].output = true;
+        assert!(!moved(&read_by_the_host));
+    }
 }

@@ -66,7 +66,11 @@ fn in_place(parts: &NormParts) -> bool {
     let results = [parts.residual.map(|r| r.1), Some(parts.dst)];
     let apart = |a: &Tensor, b: &Tensor| a.data + a.span() <= b.data || b.data + b.span() <= a.data;
     let same = |a: &Tensor, b: &Tensor| a.data == b.data && a.ne == b.ne && a.nb == b.nb;
-    results.iter().flatten().all(|r| sources.iter().flatten().all(|s| apart(s, r) || same(s, r)))
+    let weight_apart = results.iter().flatten().all(|r| parts.weight.is_none_or(|w| apart(&w, r)));
+    let results_apart = parts.residual.is_none_or(|(_, sum)| apart(&sum, &parts.dst));
+    weight_apart
+        && results_apart
+        && results.iter().flatten().all(|r| sources.iter().flatten().all(|s| apart(s, r) || same(s, r)))
 }
 
 /// Whether `t` is one contiguous f32 row that is repeated over `over`.

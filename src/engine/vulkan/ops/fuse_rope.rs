@@ -13,7 +13,7 @@ pub(super) fn rows_at(nodes: &[Node], i: usize, taken: &[bool]) -> Option<(usize
     let mut at = i;
     let end = nodes.len().min(i + 1 + 2 * WINDOW);
     loop {
-        if nodes[at].uses != Some(1) {
+        if nodes[at].uses != Some(1) || nodes[at].output {
             return None;
         }
         let id = nodes[at].dst.id;

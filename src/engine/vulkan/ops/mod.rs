@@ -62,6 +62,8 @@ pub struct Lowering<'a> {
     pub scratch_peak: u64,
     /// Results that lie in scratch memory instead of their own, by the name of their tensor, until they were read.
     moved: HashMap<u64, Moved>,
+    /// Scratch memory of the node that is being lowered; its pieces never overlap.
+    taken: Vec<Span>,
     /// Derived data in scratch memory that a later node may use again, by (source address, source shape, what it is).
     derived: HashMap<DerivedKey, Derived>,
     /// Where in `params` the grids of types are.
@@ -98,6 +100,7 @@ impl<'a> Lowering<'a> {
             scratch_used: 0,
             scratch_peak: 0,
             moved: HashMap::new(),
+            taken: Vec::new(),
             derived: HashMap::new(),
             grids: HashMap::new(),
         }
@@ -184,10 +187,15 @@ impl<'a> Lowering<'a> {
             self.scratch_used = 0;
         }
         let mut span = Span { start: self.scratch_base + self.scratch_used, len: bytes };
-        // Results that were not read yet stay where they are.
-        while let Some(kept) = self.moved.values().find(|m| m.to.overlaps(&span)) {
-            span.start = kept.to.start + kept.to.len;
+        // Results that were not read yet stay where they are, and so does what this node has taken already.
+        let kept = |span: &Span| {
+            let all = self.moved.values().map(|m| &m.to).chain(&self.taken);
+            all.filter(|k| k.overlaps(span)).map(|k| k.start + k.len).max()
+        };
+        while let Some(end) = kept(&span) {
+            span.start = end;
         }
+        self.taken.push(span);
         self.scratch_used = span.start - self.scratch_base + bytes;
         self.scratch_peak = self.scratch_peak.max(self.scratch_used);
         self.derived.retain(|_, d| !d.result.overlaps(&span));
@@ -260,6 +268,7 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
         return Ok(());
     }
     let before = cx.dispatches.len();
+    cx.taken.clear();
     let result = match node.op {
         "GET_ROWS" | "SET_ROWS" | "CPY" | "DUP" | "CONT" | "REPEAT" | "CONCAT" | "PAD" | "ROLL" | "TRI" | "DIAG"
         | "ACC" | "SET" | "FILL" | "ARANGE" | "UPSCALE" | "IM2COL" => copies::lower(node, cx),
@@ -299,3 +308,7 @@ pub fn lower_all(nodes: &[Node], cx: &mut Lowering) -> Result<(), Reject> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "lowering_tests.rs"]
+mod tests;
