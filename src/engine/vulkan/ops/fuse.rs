@@ -76,12 +76,17 @@ impl Item {
 /// The most nodes between two that are fused; they stand close together in every model.
 pub(super) const WINDOW: usize = 8;
 
+/// Whether a node computes something; a layer that nobody wants an output of has results without elements.
+fn computes(node: &Node) -> bool {
+    node.compute && node.dst.elements() > 0
+}
+
 /// The items of a run of nodes, in order; each node that computes something is in exactly one.
 pub fn items(nodes: &[Node], caps: &Caps) -> Vec<Item> {
     let mut taken = vec![false; nodes.len()];
     let mut out: Vec<Item> = Vec::new();
     for i in 0..nodes.len() {
-        if taken[i] || !nodes[i].compute {
+        if taken[i] || !computes(&nodes[i]) {
             continue;
         }
         let found = norm_at(nodes, i, &taken, caps)
@@ -91,7 +96,7 @@ pub fn items(nodes: &[Node], caps: &Caps) -> Vec<Item> {
                 gated_at(nodes, i, &taken, caps).map(|(nodes, parts)| Item::Gated { nodes, parts: Box::new(parts) })
             })
             .or_else(|| attention_at(nodes, i, caps).then_some(Item::Attention(i)))
-            .filter(|item| movable(nodes, item.members()))
+            .filter(|item| item.members().iter().all(|&m| computes(&nodes[m])) && movable(nodes, item.members()))
             .unwrap_or(Item::Node(i));
         for &member in found.members() {
             taken[member] = true;
@@ -208,6 +213,23 @@ mod tests {
         let one = |node: Node| Node { uses: Some(1), ..node };
         let nodes = [("MUL_MAT", product, [w, x]), ("ADD", sum, [product, x]), ("MUL", tensor(9), [sum, x])];
         nodes.map(|(op, dst, src)| one(Node::new(op, dst, &src))).to_vec()
+    }
+
+    #[test]
+    fn what_has_no_elements_is_in_no_item() {
+        let caps = Caps { dot: true, ..Caps::for_tests() };
+        let (t, weights) = (|id, n| Tensor { ne: [32, n, 1, 1], ..tensor(id) }, Tensor { ty: Type::Q8_0, ..tensor(1) });
+        let layer = |n: i64| {
+            let (x, gate, up, hidden) = (t(2, n), t(3, n), t(4, n), t(5, n));
+            let node = |op, dst, src: &[Tensor]| Node { uses: Some(1), ..Node::new(op, dst, src) };
+            let function = Node { sub: "SWIGLU", ..node("GLU", hidden, &[gate, up]) };
+            vec![node("MUL_MAT", gate, &[weights, x]), node("MUL_MAT", up, &[weights, x]), function]
+        };
+        assert!(matches!(items(&layer(1), &caps)[..], [Item::Gated { .. }]));
+        assert!(items(&layer(0), &caps).is_empty(), "a layer without outputs");
+        let mut cx = Lowering::question(&caps);
+        assert_eq!(super::super::lower_all(&layer(0), &mut cx), Ok(()));
+        assert!(cx.dispatches.is_empty());
     }
 
     #[test]
