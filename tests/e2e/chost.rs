@@ -91,7 +91,8 @@ fn valgrind_finds_no_error_and_no_definite_leak() {
     };
     let program = Program::new(&setup, &headers, "host", &[]);
     let mut command = setup.bare(valgrind.to_str().expect("the path of valgrind is UTF-8"), Arm::Tri);
-    command.current_dir(&setup.host).args(["--error-exitcode=9", "--leak-check=full"]);
+    // Without Vulkan: loading its drivers, glibc reads words that reach beyond what it asked for.
+    command.current_dir(&setup.host).env("TRI_GPU", "off").args(["--error-exitcode=9", "--leak-check=full"]);
     // Thread stacks of libgomp are possibly lost at the end of every program that uses it; only definite leaks count.
     command.arg("--errors-for-leak-kinds=definite").arg(&program.file).arg(&setup.host);
     assert_well(&run(&mut command));

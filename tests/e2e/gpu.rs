@@ -78,7 +78,6 @@ fn gemma_has_the_logits_of_ggml_cpu() {
 }
 
 #[test]
-#[ignore = "known to fail: verification of drafts on the GPU; see Honest limits in the README"]
 fn speculative_decoding_says_what_plain_decoding_says() {
     let test = "gpu::speculative_decoding_says_what_plain_decoding_says";
     let Some(setup) = Setup::find_gpu(test, &["smollm2.gguf"]) else { return };
@@ -109,7 +108,6 @@ fn perplexity(setup: &Setup, arm: Arm, model: &Path) -> f64 {
 }
 
 #[test]
-#[ignore = "known to fail: verification of drafts on the GPU; see Honest limits in the README"]
 fn smollm2_has_the_perplexity_of_exact_arithmetic() {
     let test = "gpu::smollm2_has_the_perplexity_of_exact_arithmetic";
     let Some(setup) = Setup::find_gpu(test, &["smollm2.gguf"]) else { return };

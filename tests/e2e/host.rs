@@ -167,6 +167,8 @@ impl Outcome {
     /// Itself, when the exit code is 0.
     pub fn success(self) -> Outcome {
         assert_eq!(self.code(), 0, "{self:#?}");
+        // Some tools go on after a graph that failed.
+        assert!(!self.said().contains("internal error at"), "{self:#?}");
         self
     }
 
