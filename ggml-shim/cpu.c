@@ -112,3 +112,34 @@ int tri_cpu_compute(void * cpu, void * graph, int32_t first, int32_t count, int 
     tri_exchange_back(x);
     return status(result);
 }
+
+int tri_cpu_rows(void * cpu, void * graph, int32_t node, int64_t first, int64_t count) {
+    ggml_backend_t             backend = cpu;
+    const struct ggml_tensor * whole   = ((struct ggml_cgraph *) graph)->nodes[node];
+    struct ggml_tensor *       weight  = whole->src[0];
+    if (!tri_is_product(whole) || first < 0 || count < 1 || first + count > weight->ne[1] || tri_repacked_alias(weight)) {
+        return TRI_FAILED;
+    }
+    // Fresh tensors over the same memory: the host's own must not change, and as leaves these are nobody's views.
+    struct ggml_tensor rows = *weight, part = *whole, sources[GGML_MAX_SRC];
+    for (int i = 0; i < GGML_MAX_SRC; i++) {
+        if (whole->src[i]) {
+            sources[i]          = *whole->src[i];
+            sources[i].op       = GGML_OP_NONE;
+            sources[i].view_src = NULL;
+            part.src[i]         = &sources[i];
+        }
+    }
+    rows.op       = GGML_OP_NONE;
+    rows.view_src = NULL;
+    rows.ne[1]    = count;
+    rows.data     = (char *) weight->data + first * weight->nb[1];
+    part.src[0]   = &rows;
+    part.ne[0]    = count;
+    part.data     = (char *) whole->data + first * whole->nb[0];
+    part.view_src = NULL;
+    part.flags |= GGML_TENSOR_FLAG_COMPUTE;
+    struct ggml_tensor * nodes[] = {&part};
+    struct ggml_cgraph   one     = {.size = 1, .n_nodes = 1, .nodes = nodes, .order = ((struct ggml_cgraph *) graph)->order};
+    return status(backend->iface.graph_compute(backend, &one));
+}

@@ -116,6 +116,8 @@ void *       tri_cpu_pool_new(void * cpu, int32_t n_threads);   // a paused pool
 void         tri_cpu_pool_free(void * cpu, void * pool);
 // Computes `count` nodes of the graph from `first` on.
 int          tri_cpu_compute(void * cpu, void * graph, int32_t first, int32_t count, int convert);
+// Computes rows `first .. first + count` of a node that is a product: of the rows of its weights. The others stay as they are.
+int          tri_cpu_rows(void * cpu, void * graph, int32_t node, int64_t first, int64_t count);
 // Flattens a graph into `nodes`, which has room for graph->n_nodes.
 void         tri_graph_flatten(const struct tri_graph * graph, struct tri_node * nodes);
 // Repacks `rows` rows of the weight's type and K from `from` into `to`, both `size` bytes. 0: this is not possible.

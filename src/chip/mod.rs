@@ -6,3 +6,4 @@
 pub mod cpu;
 pub mod drm;
 pub mod memory;
+pub mod model;

@@ -32,7 +32,14 @@ impl Engine for Cpu {
         self.backend.set_threads(n);
     }
 
-    fn compute(&mut self, step: &Step, _graph: &Graph, host: &HostGraph) -> Outcome {
-        self.backend.compute(host, step.first, step.count, self.convert)
+    fn begin(&mut self, step: &Step, _graph: &Graph, host: &HostGraph) -> Outcome {
+        match step.rows {
+            Some(rows) => self.backend.compute_rows(host, step.first, rows),
+            None => self.backend.compute(host, step.first, step.count, self.convert),
+        }
+    }
+
+    fn finish(&mut self) -> Outcome {
+        Outcome::Done
     }
 }

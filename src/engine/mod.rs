@@ -1,30 +1,14 @@
 //! WHO can compute. An engine sees its step and its memory; never another engine, never the plan.
 
 pub mod cpu;
+mod kind;
 pub mod vulkan;
+
+pub use kind::EngineKind;
 
 use crate::ggml::HostGraph;
 use crate::graph::Graph;
 use crate::plan::Step;
-
-/// The kinds of engines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EngineKind {
-    /// The host's own ggml-cpu.
-    Cpu,
-    /// Own shaders over Vulkan.
-    Gpu,
-}
-
-impl EngineKind {
-    /// The name in every output.
-    pub fn name(self) -> &'static str {
-        match self {
-            EngineKind::Cpu => "cpu",
-            EngineKind::Gpu => "gpu",
-        }
-    }
-}
 
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +33,10 @@ pub trait Engine: Send {
     /// Sets how many host threads it may use from now on.
     fn set_threads(&mut self, n: i32);
 
-    /// Computes one step of the graph and returns when it is done. `host` is the same graph as the host has it.
-    fn compute(&mut self, step: &Step, graph: &Graph, host: &HostGraph) -> Outcome;
+    /// Begins a step of the graph; an engine of the host's own threads does all of it here. `host` is the same graph as the
+    /// host has it. Anything but `Done` means that nothing was begun.
+    fn begin(&mut self, step: &Step, graph: &Graph, host: &HostGraph) -> Outcome;
+
+    /// Waits for the end of what was begun.
+    fn finish(&mut self) -> Outcome;
 }

@@ -34,10 +34,10 @@ pub struct Engines<'a> {
     pub gpu: Option<&'a mut dyn Engine>,
 }
 
-/// Runs the steps of a plan with one engine per kind and counts what was computed.
+/// Runs the waves of a plan with one engine per kind and counts what was computed.
 ///
 /// # Errors
-/// The first step that did not end with `Done`; the steps after it were not started.
+/// The first step that did not end with `Done`; the waves after it were not started.
 pub fn run(
     plan: &Plan,
     graph: &Graph,
@@ -46,59 +46,117 @@ pub fn run(
     counts: &mut Counts,
 ) -> Result<(), StepError> {
     let Engines { cpu, mut gpu } = engines;
-    run_steps(plan, counts, |step| match (step.engine, &mut gpu) {
-        (EngineKind::Cpu, _) => cpu.compute(step, graph, host),
-        (EngineKind::Gpu, Some(gpu)) => gpu.compute(step, graph, host),
-        (EngineKind::Gpu, None) => Outcome::Failed,
+    run_waves(plan, counts, |engine, step| {
+        let engine = match (engine, &mut gpu) {
+            (EngineKind::Cpu, _) => &mut *cpu,
+            (EngineKind::Gpu, Some(gpu)) => &mut **gpu,
+            _ => return Outcome::Failed,
+        };
+        match step {
+            Some(step) => engine.begin(step, graph, host),
+            None => engine.finish(),
+        }
     })
 }
 
-fn run_steps(plan: &Plan, counts: &mut Counts, mut compute: impl FnMut(&Step) -> Outcome) -> Result<(), StepError> {
-    let (mut cpu, mut gpu) = (0, 0);
-    for step in &plan.steps {
-        match compute(step) {
-            Outcome::Done if step.engine == EngineKind::Cpu => cpu += step.computed,
-            Outcome::Done => gpu += step.computed,
-            outcome => return Err(StepError { engine: step.engine, outcome }),
+/// `call` begins a step of an engine, or, without one, waits for the end of what it began.
+fn run_waves(
+    plan: &Plan,
+    counts: &mut Counts,
+    mut call: impl FnMut(EngineKind, Option<&Step>) -> Outcome,
+) -> Result<(), StepError> {
+    let mut done = Counts { graphs: 1, ..Counts::default() };
+    for wave in &plan.waves {
+        // The CPU engine computes as soon as it is told, so the others must be under way by then.
+        let mut steps: Vec<&Step> = wave.steps.iter().collect();
+        steps.sort_by_key(|s| s.engine == EngineKind::Cpu);
+        let mut error = None;
+        let mut begun = Vec::with_capacity(steps.len());
+        for step in steps {
+            match call(step.engine, Some(step)) {
+                Outcome::Done => begun.push(step),
+                outcome => {
+                    error = Some(StepError { engine: step.engine, outcome });
+                    break;
+                }
+            }
+        }
+        // What was begun is waited for in any case: it writes into the graph's memory.
+        for step in begun {
+            match call(step.engine, None) {
+                Outcome::Done if step.engine == EngineKind::Cpu => done.cpu_nodes += step.computed,
+                Outcome::Done => done.gpu_nodes += step.computed,
+                outcome => error = error.or(Some(StepError { engine: step.engine, outcome })),
+            }
+        }
+        if let Some(error) = error {
+            return Err(error);
         }
     }
-    counts.graphs += 1;
-    counts.cpu_nodes += cpu;
-    counts.gpu_nodes += gpu;
+    counts.graphs += done.graphs;
+    counts.cpu_nodes += done.cpu_nodes;
+    counts.gpu_nodes += done.gpu_nodes;
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Wave;
 
-    fn plan_of(parts: &[(usize, usize)]) -> Plan {
-        let step = |&(first, count)| Step { engine: EngineKind::Cpu, first, count, computed: count as u64 };
-        Plan { steps: parts.iter().map(step).collect(), fallbacks: Vec::new() }
+    fn step(engine: EngineKind, first: usize, count: usize) -> Step {
+        Step { engine, first, count, computed: count as u64, rows: None }
+    }
+
+    /// Two nodes on the CPU, then one that both compute a part of, then two on the GPU.
+    fn plan() -> Plan {
+        let (cpu, gpu) = (EngineKind::Cpu, EngineKind::Gpu);
+        let waves = [vec![step(cpu, 0, 2)], vec![step(cpu, 2, 1), step(gpu, 2, 1)], vec![step(gpu, 3, 2)]];
+        Plan { waves: waves.map(|steps| Wave { steps }).into(), fallbacks: Vec::new() }
     }
 
     #[test]
-    fn steps_run_in_order_and_their_nodes_are_counted() {
+    fn waves_run_in_order_and_the_cpu_begins_last() {
         let (mut counts, mut seen) = (Counts::default(), Vec::new());
-        run_steps(&plan_of(&[(0, 3), (3, 2)]), &mut counts, |s| {
-            seen.push(s.first);
+        run_waves(&plan(), &mut counts, |engine, step| {
+            seen.push((engine.name(), step.map(|s| s.first)));
             Outcome::Done
         })
         .unwrap();
-        assert_eq!(seen, [0, 3]);
-        assert_eq!(counts, Counts { graphs: 1, cpu_nodes: 5, gpu_nodes: 0 });
+        let wanted = [
+            ("cpu", Some(0)),
+            ("cpu", None),
+            ("gpu", Some(2)),
+            ("cpu", Some(2)),
+            ("gpu", None),
+            ("cpu", None),
+            ("gpu", Some(3)),
+            ("gpu", None),
+        ];
+        assert_eq!(seen, wanted);
+        assert_eq!(counts, Counts { graphs: 1, cpu_nodes: 3, gpu_nodes: 3 });
     }
 
     #[test]
     fn a_step_that_fails_ends_the_graph_and_counts_nothing() {
-        for outcome in [Outcome::Aborted, Outcome::NoMemory, Outcome::Failed] {
-            let (mut counts, mut calls) = (Counts::default(), 0);
-            let error = run_steps(&plan_of(&[(0, 3), (3, 2)]), &mut counts, |_| {
-                calls += 1;
-                outcome
-            })
-            .unwrap_err();
-            assert_eq!((error.outcome, calls, counts), (outcome, 1, Counts::default()));
+        for outcome in [Outcome::Aborted, Outcome::NoMemory, Outcome::Failed, Outcome::Lost] {
+            // The call that fails, and whose step that is.
+            for (at, engine) in [(2, EngineKind::Gpu), (3, EngineKind::Cpu), (4, EngineKind::Gpu), (5, EngineKind::Cpu)]
+            {
+                let (mut counts, mut calls, mut under_way) = (Counts::default(), 0, 0);
+                let error = run_waves(&plan(), &mut counts, |_, step| {
+                    calls += 1;
+                    let result = if calls == at + 1 { outcome } else { Outcome::Done };
+                    under_way += match step {
+                        Some(_) => i32::from(result == Outcome::Done),
+                        None => -1,
+                    };
+                    result
+                })
+                .unwrap_err();
+                assert_eq!((error.outcome, error.engine, counts), (outcome, engine, Counts::default()), "call {at}");
+                assert_eq!(under_way, 0, "call {at}: what was begun was waited for");
+            }
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::{Host, HostGraph, ffi, text};
 use crate::engine::Outcome;
-use std::ffi::{CString, c_void};
+use crate::plan::Rows;
+use std::ffi::{CString, c_int, c_void};
 use std::ptr::NonNull;
 
 /// What the host's CPU backend says of itself.
@@ -40,6 +41,15 @@ impl CpuFeatures {
             isa: ISA.iter().copied().filter(|name| has(name)).collect(),
             layouts,
         }
+    }
+}
+
+fn outcome(status: c_int) -> Outcome {
+    match status {
+        ffi::OK => Outcome::Done,
+        ffi::ABORTED => Outcome::Aborted,
+        ffi::NO_MEMORY => Outcome::NoMemory,
+        _ => Outcome::Failed,
     }
 }
 
@@ -109,12 +119,16 @@ impl CpuBackend {
             let (first, count) = (first as i32, count as i32);
             ffi::tri_cpu_compute(self.raw.as_ptr(), graph.raw.host, first, count, i32::from(convert))
         };
-        match status {
-            ffi::OK => Outcome::Done,
-            ffi::ABORTED => Outcome::Aborted,
-            ffi::NO_MEMORY => Outcome::NoMemory,
-            _ => Outcome::Failed,
-        }
+        outcome(status)
+    }
+
+    /// Computes some rows of a product, the node `at` of the graph.
+    pub fn compute_rows(&mut self, graph: &HostGraph, at: usize, rows: Rows) -> Outcome {
+        assert!(at < graph.raw.n_nodes as usize, "node {at} of {}", graph.raw.n_nodes);
+        // SAFETY: `raw` is live, a HostGraph is a live graph of this host that only this thread uses, and the node is its.
+        outcome(unsafe {
+            ffi::tri_cpu_rows(self.raw.as_ptr(), graph.raw.host, at as i32, rows.first as i64, rows.count as i64)
+        })
     }
 
     fn free_pool(&mut self) {

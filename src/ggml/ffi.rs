@@ -111,6 +111,7 @@ unsafe extern "C" {
     pub fn tri_cpu_pool_new(cpu: *mut c_void, n_threads: i32) -> *mut c_void;
     pub fn tri_cpu_pool_free(cpu: *mut c_void, pool: *mut c_void);
     pub fn tri_cpu_compute(cpu: *mut c_void, graph: *mut c_void, first: i32, count: i32, convert: c_int) -> c_int;
+    pub fn tri_cpu_rows(cpu: *mut c_void, graph: *mut c_void, node: i32, first: i64, count: i64) -> c_int;
     pub fn tri_graph_flatten(graph: *const Graph, nodes: *mut Node);
     pub fn tri_cpu_repack(weight: *const Weight, rows: i64, from: *const c_void, to: *mut c_void, size: u64) -> c_int;
     pub fn tri_cpu_row_bytes(weight: *const Weight, rows: i64) -> u64;

@@ -3,12 +3,22 @@
 //! Pure room: same input, same plan. Planning cannot fail: the worst plan is "everything on the CPU".
 
 pub mod layout;
+pub mod work;
 
 use crate::engine::EngineKind;
 use crate::graph::{Graph, Node};
 
-/// One engine's share: the nodes `first .. first + count` of the graph.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Rows of a product: `first .. first + count` of the rows of its weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rows {
+    /// The first row.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// One engine's share: the nodes `first .. first + count` of the graph, or some rows of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Step {
     /// Who computes.
     pub engine: EngineKind,
@@ -18,6 +28,15 @@ pub struct Step {
     pub count: usize,
     /// How many of them compute something.
     pub computed: u64,
+    /// The rows of the only node, a product, if others compute the rest.
+    pub rows: Option<Rows>,
+}
+
+/// Steps that may run at once; the next wave begins when all are done.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
+pub struct Wave {
+    /// The steps, each of another engine.
+    pub steps: Vec<Step>,
 }
 
 /// A node that was planned on the CPU though a GPU is there, and why.
@@ -29,11 +48,11 @@ pub struct Fallback {
     pub reason: String,
 }
 
-/// The steps of one graph, in order.
+/// The waves of one graph, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    /// The steps; together they are the whole graph, each node once.
-    pub steps: Vec<Step>,
+    /// The waves; together they are the whole graph, each node, or each row of a divided one, once.
+    pub waves: Vec<Wave>,
     /// What the GPU does not compute.
     pub fallbacks: Vec<Fallback>,
 }
@@ -41,7 +60,12 @@ pub struct Plan {
 impl Plan {
     /// Whether an engine has a step.
     pub fn uses(&self, engine: EngineKind) -> bool {
-        self.steps.iter().any(|s| s.engine == engine)
+        self.steps().any(|s| s.engine == engine)
+    }
+
+    /// All steps, in order.
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.waves.iter().flat_map(|w| &w.steps)
     }
 }
 
@@ -63,17 +87,16 @@ pub fn plan(graph: &Graph, gpu: Option<Accepts>) -> Plan {
             None if gpu.is_some() => None,
             None => Some(EngineKind::Cpu),
         };
-        match plan.steps.last_mut() {
+        match plan.waves.last_mut().and_then(|w| w.steps.last_mut()) {
             Some(step) if engine.is_none_or(|e| e == step.engine) => {
                 step.count += 1;
                 step.computed += u64::from(node.compute);
             }
-            _ => plan.steps.push(Step {
-                engine: engine.unwrap_or(EngineKind::Cpu),
-                first: i,
-                count: 1,
-                computed: u64::from(node.compute),
-            }),
+            _ => {
+                let engine = engine.unwrap_or(EngineKind::Cpu);
+                let step = Step { engine, first: i, count: 1, computed: u64::from(node.compute), rows: None };
+                plan.waves.push(Wave { steps: vec![step] });
+            }
         }
     }
     plan
@@ -103,7 +126,7 @@ mod tests {
             let accepts = |n: &Node| if n.op == "ADD" { Err("no".to_owned()) } else { Ok(()) };
             let plan = plan(&graph, gpu.then_some(&accepts));
             let mut next = 0;
-            for step in &plan.steps {
+            for step in plan.steps() {
                 prop_assert_eq!(step.first, next);
                 let part = &graph.nodes[step.first..step.first + step.count];
                 prop_assert_eq!(step.computed, part.iter().filter(|n| n.compute).count() as u64);

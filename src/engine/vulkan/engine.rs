@@ -4,20 +4,24 @@ use super::recording::Recording;
 use super::{Gpu, GpuError};
 use crate::engine::{Engine, EngineKind, Outcome};
 use crate::ggml::HostGraph;
-use crate::graph::Graph;
-use crate::plan::Step;
+use crate::graph::{Graph, Node};
+use crate::plan::{Rows, Step};
 
-/// Recordings that are kept: a decode, some verify widths, each with two lengths of the KV cache.
-const KEPT: usize = 16;
+/// Recordings that are kept: of each graph that the host may repeat (a decode, some verify widths, each with two lengths of
+/// the KV cache) the steps of a plan that joins a few times.
+const KEPT: usize = 512;
 
 /// The GPU engine of one stream.
 pub struct Vulkan {
     gpu: &'static Gpu,
     /// The name of the device in messages.
     device: &'static str,
-    /// (graph, first node, nodes) and its recording, the last used one last.
-    recordings: Vec<((u64, usize, usize), Recording)>,
+    /// What was recorded, the last used one last.
+    recordings: Vec<(Key, Recording)>,
 }
+
+/// A step of a graph with this uid.
+type Key = (u64, Step);
 
 impl Vulkan {
     /// An engine without recordings.
@@ -25,13 +29,18 @@ impl Vulkan {
         Vulkan { gpu, device, recordings: Vec::new() }
     }
 
+    /// Records the step unless that was done before, and begins to run it.
     fn step(&mut self, step: &Step, graph: &Graph) -> Result<(), GpuError> {
-        let key = (graph.uid, step.first, step.count);
+        let key = (graph.uid, step.clone());
         if let Some(at) = self.recordings.iter().position(|(k, _)| *k == key && graph.uid != 0) {
             let found = self.recordings.remove(at);
             self.recordings.push(found);
         } else {
-            let recording = self.gpu.record(&graph.nodes[step.first..step.first + step.count])?;
+            let nodes = &graph.nodes[step.first..step.first + step.count];
+            let recording = match step.rows {
+                Some(rows) => self.gpu.record(&[part_of(&nodes[0], rows)])?,
+                None => self.gpu.record(nodes)?,
+            };
             log::debug!(
                 "{}: graph {}: {} nodes are {} dispatches with {} barriers",
                 self.device,
@@ -41,15 +50,40 @@ impl Vulkan {
                 recording.barriers
             );
             // A graph without a name cannot be recognised again.
-            self.recordings.retain(|((uid, ..), _)| *uid != 0);
+            self.recordings.retain(|((uid, _), _)| *uid != 0);
             self.recordings.push((key, recording));
             if self.recordings.len() > KEPT {
                 self.recordings.remove(0);
             }
         }
         let Some((_, recording)) = self.recordings.last() else { return Ok(()) };
-        self.gpu.run(recording)
+        self.gpu.begin(recording)
     }
+
+    /// How an attempt ended, in the engine's words.
+    fn outcome(&self, result: Result<(), GpuError>) -> Outcome {
+        match result {
+            Ok(()) => Outcome::Done,
+            // The stream says it, once, with what follows from it.
+            Err(GpuError::Lost) => Outcome::Lost,
+            Err(error) => {
+                log::error!("{}: gpu: {error}", self.device);
+                if matches!(error, GpuError::Memory(_)) { Outcome::NoMemory } else { Outcome::Failed }
+            }
+        }
+    }
+}
+
+/// A product of some rows of the weights, which writes its part of the whole result.
+fn part_of(node: &Node, rows: Rows) -> Node {
+    let mut part = *node;
+    if let Some(w) = &mut part.src[0] {
+        w.ne[1] = rows.count as i64;
+        w.data += rows.first * w.nb[1];
+    }
+    part.dst.ne[0] = rows.count as i64;
+    part.dst.data += rows.first * part.dst.nb[0];
+    part
 }
 
 impl Engine for Vulkan {
@@ -59,16 +93,14 @@ impl Engine for Vulkan {
 
     fn set_threads(&mut self, _n: i32) {}
 
-    fn compute(&mut self, step: &Step, graph: &Graph, _host: &HostGraph) -> Outcome {
-        match self.step(step, graph) {
-            Ok(()) => Outcome::Done,
-            // The stream says it, once, with what follows from it.
-            Err(GpuError::Lost) => Outcome::Lost,
-            Err(error) => {
-                log::error!("{}: gpu: {error}", self.device);
-                if matches!(error, GpuError::Memory(_)) { Outcome::NoMemory } else { Outcome::Failed }
-            }
-        }
+    fn begin(&mut self, step: &Step, graph: &Graph, _host: &HostGraph) -> Outcome {
+        let result = self.step(step, graph);
+        self.outcome(result)
+    }
+
+    fn finish(&mut self) -> Outcome {
+        let Some((_, recording)) = self.recordings.last() else { return Outcome::Failed };
+        self.outcome(self.gpu.finish(recording))
     }
 }
 

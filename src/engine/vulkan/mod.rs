@@ -173,11 +173,28 @@ impl Gpu {
     /// # Errors
     /// The device is lost.
     pub fn run(&self, recording: &Recording) -> Result<(), GpuError> {
+        self.begin(recording)?;
+        self.finish(recording)
+    }
+
+    /// Begins to run a recording.
+    ///
+    /// # Errors
+    /// The device is lost.
+    pub fn begin(&self, recording: &Recording) -> Result<(), GpuError> {
         self.mirror.clear();
         if let Some(check) = &self.check {
             check.allow(&[self.buffers.ranges(), recording.memory()].concat());
         }
-        recording.run()?;
+        recording.submit()
+    }
+
+    /// Waits for the end of what was begun, and makes its results readable.
+    ///
+    /// # Errors
+    /// The device is lost.
+    pub fn finish(&self, recording: &Recording) -> Result<(), GpuError> {
+        recording.wait()?;
         if let Some((count, address)) = self.check.as_ref().and_then(Check::wrong) {
             return Err(GpuError::Driver(format!("shaders touched {count} wrong addresses, one of them {address:#x}")));
         }

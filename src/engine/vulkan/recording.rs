@@ -220,19 +220,36 @@ impl Recording {
     /// # Errors
     /// The device is lost, or the driver has no memory.
     pub fn run(&self) -> Result<Duration, GpuError> {
+        let begin = Instant::now();
+        self.submit()?;
+        self.wait()?;
+        Ok(begin.elapsed())
+    }
+
+    /// Submits it. Whoever does must wait for its end before anything else is done with it.
+    ///
+    /// # Errors
+    /// The device is lost, or the driver has no memory.
+    pub fn submit(&self) -> Result<(), GpuError> {
         if self.device.faults.run() {
             return Err(GpuError::Lost);
         }
-        let begin = Instant::now();
         let raw = &self.device.raw;
         let each: Vec<_> = self.buffers.iter().map(std::slice::from_ref).collect();
         // One submission per command buffer: the driver's time limit is for one submission.
         let infos: Vec<_> = each.iter().map(|b| vk::SubmitInfo::default().command_buffers(b)).collect();
-        {
-            let queue = self.device.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: the command buffers are recorded and not under way, the fence is unsignalled, and the queue is locked.
-            unsafe { raw.queue_submit(*queue, &infos, self.fence)? };
-        }
+        let queue = self.device.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the command buffers are recorded and not under way, the fence is unsignalled, and the queue is locked.
+        unsafe { raw.queue_submit(*queue, &infos, self.fence)? };
+        Ok(())
+    }
+
+    /// Waits until what was submitted is done.
+    ///
+    /// # Errors
+    /// The device is lost, or the driver has no memory.
+    pub fn wait(&self) -> Result<(), GpuError> {
+        let (begin, raw) = (Instant::now(), &self.device.raw);
         // SAFETY: the fence is live and was submitted.
         unsafe {
             // Waking from a blocking wait takes tens of microseconds, so the first moments are spent asking.
@@ -245,7 +262,7 @@ impl Recording {
             raw.wait_for_fences(&[self.fence], true, u64::MAX)?;
             raw.reset_fences(&[self.fence])?;
         }
-        Ok(begin.elapsed())
+        Ok(())
     }
 }
 
@@ -254,7 +271,7 @@ const SPIN: Duration = Duration::from_millis(3);
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // SAFETY: `run` waits for the end of each submission, so nothing of this is in use; the pool frees its buffers.
+        // SAFETY: whoever submits it waits for its end, so nothing of this is in use; the pool frees its buffers.
         unsafe {
             self.device.raw.destroy_fence(self.fence, None);
             self.device.raw.destroy_command_pool(self.pool, None);
