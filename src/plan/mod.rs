@@ -3,6 +3,7 @@
 //! Pure room: same input, same plan. Planning cannot fail: the worst plan is "everything on the CPU".
 
 pub mod layout;
+pub mod timing;
 pub mod work;
 
 use crate::engine::EngineKind;
