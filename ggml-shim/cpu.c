@@ -113,33 +113,76 @@ int tri_cpu_compute(void * cpu, void * graph, int32_t first, int32_t count, int 
     return status(result);
 }
 
-int tri_cpu_rows(void * cpu, void * graph, int32_t node, int64_t first, int64_t count) {
-    ggml_backend_t             backend = cpu;
-    const struct ggml_tensor * whole   = ((struct ggml_cgraph *) graph)->nodes[node];
-    struct ggml_tensor *       weight  = whole->src[0];
-    if (!tri_is_product(whole) || first < 0 || count < 1 || first + count > weight->ne[1] || tri_repacked_alias(weight)) {
-        return TRI_FAILED;
-    }
-    // Fresh tensors over the same memory: the host's own must not change, and as leaves these are nobody's views.
-    struct ggml_tensor rows = *weight, part = *whole, sources[GGML_MAX_SRC];
-    for (int i = 0; i < GGML_MAX_SRC; i++) {
-        if (whole->src[i]) {
-            sources[i]          = *whole->src[i];
-            sources[i].op       = GGML_OP_NONE;
-            sources[i].view_src = NULL;
-            part.src[i]         = &sources[i];
+// A source of `node` as a fresh tensor, a leaf; moved if its own node, or the one that it is a view of, is.
+static struct ggml_tensor leaf_of(const struct ggml_tensor * source, const struct ggml_cgraph * graph, const struct tri_part * part) {
+    struct ggml_tensor leaf = *source;
+    for (int32_t i = 0; i < part->moved_count; i++) {
+        const struct ggml_tensor * made = graph->nodes[part->moved_first + i];
+        if (made == source) {
+            leaf.data = (void *) (uintptr_t) part->addresses[i];
+            break;
+        }
+        if (made == source->view_src) {
+            leaf.data = (char *) (uintptr_t) part->addresses[i] + ((char *) source->data - (char *) made->data);
         }
     }
-    rows.op       = GGML_OP_NONE;
-    rows.view_src = NULL;
-    rows.ne[1]    = count;
-    rows.data     = (char *) weight->data + first * weight->nb[1];
-    part.src[0]   = &rows;
-    part.ne[0]    = count;
-    part.data     = (char *) whole->data + first * whole->nb[0];
-    part.view_src = NULL;
-    part.flags |= GGML_TENSOR_FLAG_COMPUTE;
-    struct ggml_tensor * nodes[] = {&part};
-    struct ggml_cgraph   one     = {.size = 1, .n_nodes = 1, .nodes = nodes, .order = ((struct ggml_cgraph *) graph)->order};
-    return status(backend->iface.graph_compute(backend, &one));
+    leaf.op       = GGML_OP_NONE;
+    leaf.view_src = NULL;
+    memset(leaf.src, 0, sizeof(leaf.src));
+    return leaf;
+}
+
+// One node of a part, with its sources.
+struct piece {
+    struct ggml_tensor node;
+    struct ggml_tensor sources[GGML_MAX_SRC];
+};
+
+// Whether `piece` could be made: rows are those of a plain weight.
+static bool piece_of(struct piece * piece, const struct ggml_tensor * node, const struct ggml_cgraph * graph, const struct tri_part * part) {
+    const struct ggml_tensor moved = leaf_of(node, graph, part);
+    piece->node                    = *node;
+    piece->node.data               = moved.data;
+    piece->node.view_src           = NULL;
+    for (int i = 0; i < GGML_MAX_SRC; i++) {
+        if (node->src[i]) {
+            piece->sources[i]  = leaf_of(node->src[i], graph, part);
+            piece->node.src[i] = &piece->sources[i];
+        }
+    }
+    if (part->rows[0] < 0) {
+        return true;
+    }
+    struct ggml_tensor * weight = &piece->sources[0];
+    if (!tri_is_product(node) || part->count != 1 || part->rows[1] < 1 || part->rows[0] + part->rows[1] > weight->ne[1]) {
+        return false;
+    }
+    weight->ne[1]     = part->rows[1];
+    weight->data      = (char *) weight->data + part->rows[0] * weight->nb[1];
+    piece->node.ne[0] = part->rows[1];
+    piece->node.data  = (char *) piece->node.data + part->rows[0] * piece->node.nb[0];
+    return true;
+}
+
+int tri_cpu_part(void * cpu, void * graph, const struct tri_part * part) {
+    ggml_backend_t              backend = cpu;
+    const struct ggml_cgraph *  whole   = graph;
+    struct piece *              pieces  = malloc((size_t) part->count * sizeof(*pieces));
+    struct ggml_tensor **       nodes   = malloc((size_t) part->count * sizeof(*nodes));
+    int                         result  = pieces && nodes ? TRI_OK : TRI_NO_MEMORY;
+    for (int32_t i = 0; result == TRI_OK && i < part->count; i++) {
+        nodes[i] = &pieces[i].node;
+        // A repacked weight has no rows that could be taken apart, and another address.
+        const struct ggml_tensor * node = whole->nodes[part->first + i];
+        if ((node->src[0] && tri_repacked_alias(node->src[0])) || !piece_of(&pieces[i], node, whole, part)) {
+            result = TRI_FAILED;
+        }
+    }
+    if (result == TRI_OK) {
+        struct ggml_cgraph fresh = { .size = part->count, .n_nodes = part->count, .nodes = nodes, .order = whole->order };
+        result                   = status(backend->iface.graph_compute(backend, &fresh));
+    }
+    free(nodes);
+    free(pieces);
+    return result;
 }

@@ -128,6 +128,7 @@ const size_t tri_layout[] = {
     sizeof(struct tri_graph), TRI_OFFSET(tri_graph, host), TRI_OFFSET(tri_graph, uid), TRI_OFFSET(tri_graph, n_nodes),
     sizeof(struct tri_weight), TRI_OFFSET(tri_weight, type), TRI_OFFSET(tri_weight, type_id),
     TRI_OFFSET(tri_weight, layout), TRI_OFFSET(tri_weight, ne), TRI_OFFSET(tri_weight, nbytes), TRI_OFFSET(tri_weight, data),
+    sizeof(struct tri_part), TRI_OFFSET(tri_part, rows), TRI_OFFSET(tri_part, moved_first), TRI_OFFSET(tri_part, addresses),
     sizeof(struct tri_device_facts), TRI_OFFSET(tri_device_facts, gpu),
     sizeof(struct tri_callbacks), TRI_OFFSET(tri_callbacks, stream_compute),
 };

@@ -51,6 +51,17 @@ struct tri_weight {
     const void * data;    // the repacked bytes
 };
 
+// A part of a graph: nodes `first .. first + count`. Results of the nodes from `moved_first` on, whoever reads them here, lie
+// at `addresses`. With rows[0] >= 0 the one node is a product, of which rows rows[0] .. rows[0] + rows[1] are computed.
+struct tri_part {
+    int32_t          first;
+    int32_t          count;
+    int64_t          rows[2];
+    int32_t          moved_first;
+    int32_t          moved_count;
+    const uint64_t * addresses;
+};
+
 // The devices of the plugin. TRI0 has number 0; TRI0-GPU, which has number 1, is there when a GPU is used.
 #define TRI_MAX_DEVICES 2
 
@@ -116,8 +127,8 @@ void *       tri_cpu_pool_new(void * cpu, int32_t n_threads);   // a paused pool
 void         tri_cpu_pool_free(void * cpu, void * pool);
 // Computes `count` nodes of the graph from `first` on.
 int          tri_cpu_compute(void * cpu, void * graph, int32_t first, int32_t count, int convert);
-// Computes rows `first .. first + count` of a node that is a product: of the rows of its weights. The others stay as they are.
-int          tri_cpu_rows(void * cpu, void * graph, int32_t node, int64_t first, int64_t count);
+// Computes a part of the graph through fresh tensors; the host's own stay as they are.
+int          tri_cpu_part(void * cpu, void * graph, const struct tri_part * part);
 // Flattens a graph into `nodes`, which has room for graph->n_nodes.
 void         tri_graph_flatten(const struct tri_graph * graph, struct tri_node * nodes);
 // Repacks `rows` rows of the weight's type and K from `from` into `to`, both `size` bytes. 0: this is not possible.

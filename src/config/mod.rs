@@ -7,6 +7,7 @@ mod variables;
 
 pub use variables::{VARIABLES, Variable};
 
+use crate::engine::EngineKind;
 use std::sync::OnceLock;
 
 /// The Vulkan device to use.
@@ -59,6 +60,19 @@ pub enum Fault {
     GpuAlloc(u64),
     /// The GPU is lost in its Nth run.
     GpuLost(u64),
+    /// An engine takes longer.
+    Slow(Slow),
+}
+
+/// An engine that takes longer than it would.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slow {
+    /// Which one.
+    pub engine: EngineKind,
+    /// How many times as long.
+    pub factor: u32,
+    /// In which graphs of the process: from the first number on, up to the second one.
+    pub graphs: (u64, u64),
 }
 
 /// All settings of this process that are not paths; those go through [`host::Host::path`], which keeps every byte.
@@ -207,6 +221,13 @@ fn fault(text: &str) -> Option<Option<Fault>> {
         return Some(None);
     }
     let (kind, n) = text.split_once('@')?;
+    if let Some(slow) = kind.strip_prefix("slow:") {
+        let ((engine, factor), (from, to)) = (slow.split_once(':')?, n.split_once('-')?);
+        let engine = [EngineKind::Cpu, EngineKind::Gpu].into_iter().find(|e| e.name() == engine)?;
+        let factor = factor.parse().ok().filter(|f| (2..=100).contains(f))?;
+        let graphs = (from.parse().ok().filter(|n| *n >= 1)?, to.parse().ok()?);
+        return (graphs.0 <= graphs.1).then_some(Some(Fault::Slow(Slow { engine, factor, graphs })));
+    }
     let n = n.parse().ok().filter(|n| *n >= 1)?;
     match kind {
         "alloc" => Some(Some(Fault::Alloc(n))),
@@ -244,6 +265,9 @@ mod tests {
             ("TRI_LOG", "verbose"),
             ("TRI_FAULT", "alloc@0"),
             ("TRI_FAULT", "alloc"),
+            ("TRI_FAULT", "slow:tpu:8@1-2"),
+            ("TRI_FAULT", "slow:cpu:1@1-2"),
+            ("TRI_FAULT", "slow:cpu:2@9-2"),
         ] {
             let message = parse(&[(name, value)]).unwrap_err().to_string();
             assert!(message.contains(&format!("{name}='{value}'")), "{message}");
@@ -259,6 +283,8 @@ mod tests {
         let fault = |text| parse(&[("TRI_FAULT", text)]).unwrap().fault;
         assert_eq!(fault("vulkan:lost@2"), Some(Fault::GpuLost(2)));
         assert_eq!(fault("vulkan:alloc@1"), Some(Fault::GpuAlloc(1)));
+        let slow = Slow { engine: EngineKind::Cpu, factor: 8, graphs: (10, 90) };
+        assert_eq!(fault("slow:cpu:8@10-90"), Some(Fault::Slow(slow)));
     }
 
     #[test]

@@ -51,10 +51,12 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "TRI_FAULT",
-        allowed: "off | alloc@N | compute@N | panic@N | vulkan:alloc@N | vulkan:lost@N (N counts from 1)",
+        allowed: "off | alloc@N | compute@N | panic@N | vulkan:alloc@N | vulkan:lost@N | \
+                  slow:cpu:TIMES@N-M | slow:gpu:TIMES@N-M (N and M count from 1)",
         default: "off",
         meaning: "Fault injection for tests: the Nth buffer of the host cannot be had, the Nth graph fails, the Nth graph \
-                  panics inside the plugin, the Nth allocation of the GPU fails, or the GPU is lost in its Nth run.",
+                  panics inside the plugin, the Nth allocation of the GPU fails, the GPU is lost in its Nth run, or an engine takes \
+                  several times as long in graphs N to M.",
     },
     Variable {
         name: "TRI_LLAMA_DIR",

@@ -113,9 +113,9 @@ impl Stream {
     }
 
     fn run(&mut self, n: u64, plan: &Plan, graph: &Graph, host: &HostGraph) -> Outcome {
-        let engines = Engines { cpu: &mut self.cpu, gpu: self.gpu.as_mut().map(|gpu| gpu as &mut dyn Engine) };
-        match exec::run(plan, graph, host, engines, &mut self.counts) {
-            Ok(()) => Outcome::Done,
+        let mut engines = Engines { cpu: &mut self.cpu, gpu: self.gpu.as_mut().map(|gpu| gpu as &mut dyn Engine) };
+        match exec::run(plan, graph, host, &mut engines, &mut self.counts) {
+            Ok(_) => Outcome::Done,
             Err(error) => {
                 // A lost GPU is reported by `again`.
                 if !matches!(error.outcome, Outcome::Aborted | Outcome::Lost) {

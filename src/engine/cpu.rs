@@ -3,6 +3,7 @@
 use super::{Engine, EngineKind, Outcome};
 use crate::ggml::{Abort, CpuBackend, HostGraph};
 use crate::graph::Graph;
+use crate::graph::shadow::Shadow;
 use crate::plan::Step;
 
 /// The CPU engine of one stream.
@@ -34,9 +35,13 @@ impl Engine for Cpu {
 
     fn begin(&mut self, step: &Step, _graph: &Graph, host: &HostGraph) -> Outcome {
         match step.rows {
-            Some(rows) => self.backend.compute_rows(host, step.first, rows),
+            Some(_) => self.backend.compute_part(host, step, step.first, &[]),
             None => self.backend.compute(host, step.first, step.count, self.convert),
         }
+    }
+
+    fn begin_shadow(&mut self, step: &Step, shadow: &Shadow, host: &HostGraph) -> Outcome {
+        self.backend.compute_part(host, step, shadow.first, &shadow.addresses)
     }
 
     fn finish(&mut self) -> Outcome {

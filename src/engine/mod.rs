@@ -2,12 +2,14 @@
 
 pub mod cpu;
 mod kind;
+pub mod slow;
 pub mod vulkan;
 
 pub use kind::EngineKind;
 
 use crate::ggml::HostGraph;
 use crate::graph::Graph;
+use crate::graph::shadow::Shadow;
 use crate::plan::Step;
 
 /// How a step ended.
@@ -36,6 +38,9 @@ pub trait Engine: Send {
     /// Begins a step of the graph; an engine of the host's own threads does all of it here. `host` is the same graph as the
     /// host has it. Anything but `Done` means that nothing was begun.
     fn begin(&mut self, step: &Step, graph: &Graph, host: &HostGraph) -> Outcome;
+
+    /// Begins a step whose results go elsewhere: a trial.
+    fn begin_shadow(&mut self, step: &Step, shadow: &Shadow, host: &HostGraph) -> Outcome;
 
     /// Waits for the end of what was begun.
     fn finish(&mut self) -> Outcome;

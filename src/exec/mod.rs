@@ -1,16 +1,23 @@
-//! DOES the plan: hands each step to its engine, in order. It never chooses.
+//! DOES the plan: hands each step to its engine, wave by wave, and tells how long it took. It never chooses.
+
+mod trial;
+
+pub use trial::try_out;
 
 use crate::engine::{Engine, EngineKind, Outcome};
 use crate::ggml::HostGraph;
 use crate::graph::Graph;
-use crate::plan::{Plan, Step};
+use crate::plan::timing::{Report, Timing};
+use crate::plan::work::Work;
+use crate::plan::{Plan, Step, Wave};
+use std::time::Instant;
 
 /// How often what was computed where; shown when a stream ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Graphs that were computed to the end.
     pub graphs: u64,
-    /// Nodes that the CPU computed in them.
+    /// Nodes that the CPU computed in them; a divided one counts for everyone who has a part of it.
     pub cpu_nodes: u64,
     /// Nodes that the GPU computed in them.
     pub gpu_nodes: u64,
@@ -34,7 +41,18 @@ pub struct Engines<'a> {
     pub gpu: Option<&'a mut dyn Engine>,
 }
 
-/// Runs the waves of a plan with one engine per kind and counts what was computed.
+impl Engines<'_> {
+    /// The engine of a kind.
+    fn of(&mut self, kind: EngineKind) -> Option<&mut dyn Engine> {
+        match (kind, &mut self.gpu) {
+            (EngineKind::Cpu, _) => Some(&mut *self.cpu),
+            (EngineKind::Gpu, Some(gpu)) => Some(&mut **gpu),
+            _ => None,
+        }
+    }
+}
+
+/// Runs the waves of a plan and counts what was computed.
 ///
 /// # Errors
 /// The first step that did not end with `Done`; the waves after it were not started.
@@ -42,50 +60,58 @@ pub fn run(
     plan: &Plan,
     graph: &Graph,
     host: &HostGraph,
-    engines: Engines,
+    engines: &mut Engines,
     counts: &mut Counts,
-) -> Result<(), StepError> {
-    let Engines { cpu, mut gpu } = engines;
-    run_waves(plan, counts, |engine, step| {
-        let engine = match (engine, &mut gpu) {
-            (EngineKind::Cpu, _) => &mut *cpu,
-            (EngineKind::Gpu, Some(gpu)) => &mut **gpu,
-            _ => return Outcome::Failed,
-        };
+) -> Result<Report, StepError> {
+    let begin = Instant::now();
+    let steps = run_waves(&plan.waves, graph, &mut |kind, step| {
+        let Some(engine) = engines.of(kind) else { return Outcome::Failed };
         match step {
             Some(step) => engine.begin(step, graph, host),
             None => engine.finish(),
         }
-    })
+    })?;
+    counts.graphs += 1;
+    for step in plan.steps() {
+        match step.engine {
+            EngineKind::Cpu => counts.cpu_nodes += step.computed,
+            EngineKind::Gpu | EngineKind::Npu => counts.gpu_nodes += step.computed,
+        }
+    }
+    Ok(Report { seconds: begin.elapsed().as_secs_f64(), steps, trial: None })
 }
 
-/// `call` begins a step of an engine, or, without one, waits for the end of what it began.
+/// `call` begins a step of an engine, or, without one, waits for the end of what the engine began.
 fn run_waves(
-    plan: &Plan,
-    counts: &mut Counts,
-    mut call: impl FnMut(EngineKind, Option<&Step>) -> Outcome,
-) -> Result<(), StepError> {
-    let mut done = Counts { graphs: 1, ..Counts::default() };
-    for wave in &plan.waves {
+    waves: &[Wave],
+    graph: &Graph,
+    call: &mut dyn FnMut(EngineKind, Option<&Step>) -> Outcome,
+) -> Result<Vec<Timing>, StepError> {
+    let mut timings = Vec::new();
+    for wave in waves {
         // The CPU engine computes as soon as it is told, so the others must be under way by then.
         let mut steps: Vec<&Step> = wave.steps.iter().collect();
         steps.sort_by_key(|s| s.engine == EngineKind::Cpu);
         let mut error = None;
         let mut begun = Vec::with_capacity(steps.len());
         for step in steps {
+            let begin = Instant::now();
             match call(step.engine, Some(step)) {
-                Outcome::Done => begun.push(step),
+                Outcome::Done => begun.push((step, begin)),
                 outcome => {
                     error = Some(StepError { engine: step.engine, outcome });
                     break;
                 }
             }
         }
-        // What was begun is waited for in any case: it writes into the graph's memory.
-        for step in begun {
+        // What was begun is waited for in any case, since it writes into the graph's memory; the CPU first, which is done.
+        for (step, begin) in begun.into_iter().rev() {
             match call(step.engine, None) {
-                Outcome::Done if step.engine == EngineKind::Cpu => done.cpu_nodes += step.computed,
-                Outcome::Done => done.gpu_nodes += step.computed,
+                Outcome::Done => timings.push(Timing {
+                    engine: step.engine,
+                    parts: parts(step, graph),
+                    seconds: begin.elapsed().as_secs_f64(),
+                }),
                 outcome => error = error.or(Some(StepError { engine: step.engine, outcome })),
             }
         }
@@ -93,58 +119,61 @@ fn run_waves(
             return Err(error);
         }
     }
-    counts.graphs += done.graphs;
-    counts.cpu_nodes += done.cpu_nodes;
-    counts.gpu_nodes += done.gpu_nodes;
-    Ok(())
+    Ok(timings)
+}
+
+/// What a step consists of.
+fn parts(step: &Step, graph: &Graph) -> Vec<Work> {
+    let nodes = graph.nodes.get(step.first..step.first + step.count).unwrap_or_default();
+    let works = nodes.iter().filter_map(Work::of);
+    works.map(|w| step.rows.map_or(w, |rows| w.with_rows(rows.count))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Wave;
 
     fn step(engine: EngineKind, first: usize, count: usize) -> Step {
         Step { engine, first, count, computed: count as u64, rows: None }
     }
 
     /// Two nodes on the CPU, then one that both compute a part of, then two on the GPU.
-    fn plan() -> Plan {
+    fn waves() -> Vec<Wave> {
         let (cpu, gpu) = (EngineKind::Cpu, EngineKind::Gpu);
         let waves = [vec![step(cpu, 0, 2)], vec![step(cpu, 2, 1), step(gpu, 2, 1)], vec![step(gpu, 3, 2)]];
-        Plan { waves: waves.map(|steps| Wave { steps }).into(), fallbacks: Vec::new() }
+        waves.map(|steps| Wave { steps }).into()
     }
 
     #[test]
     fn waves_run_in_order_and_the_cpu_begins_last() {
-        let (mut counts, mut seen) = (Counts::default(), Vec::new());
-        run_waves(&plan(), &mut counts, |engine, step| {
+        let mut seen = Vec::new();
+        let timings = run_waves(&waves(), &Graph::default(), &mut |engine, step| {
             seen.push((engine.name(), step.map(|s| s.first)));
             Outcome::Done
-        })
-        .unwrap();
+        });
         let wanted = [
             ("cpu", Some(0)),
             ("cpu", None),
             ("gpu", Some(2)),
             ("cpu", Some(2)),
-            ("gpu", None),
             ("cpu", None),
+            ("gpu", None),
             ("gpu", Some(3)),
             ("gpu", None),
         ];
         assert_eq!(seen, wanted);
-        assert_eq!(counts, Counts { graphs: 1, cpu_nodes: 3, gpu_nodes: 3 });
+        let engines: Vec<_> = timings.unwrap().iter().map(|t| t.engine.name()).collect();
+        assert_eq!(engines, ["cpu", "cpu", "gpu", "gpu"]);
     }
 
     #[test]
-    fn a_step_that_fails_ends_the_graph_and_counts_nothing() {
+    fn a_step_that_fails_ends_the_graph_when_all_that_was_begun_is_done() {
         for outcome in [Outcome::Aborted, Outcome::NoMemory, Outcome::Failed, Outcome::Lost] {
             // The call that fails, and whose step that is.
-            for (at, engine) in [(2, EngineKind::Gpu), (3, EngineKind::Cpu), (4, EngineKind::Gpu), (5, EngineKind::Cpu)]
+            for (at, engine) in [(2, EngineKind::Gpu), (3, EngineKind::Cpu), (4, EngineKind::Cpu), (5, EngineKind::Gpu)]
             {
-                let (mut counts, mut calls, mut under_way) = (Counts::default(), 0, 0);
-                let error = run_waves(&plan(), &mut counts, |_, step| {
+                let (mut calls, mut under_way) = (0, 0);
+                let error = run_waves(&waves(), &Graph::default(), &mut |_, step| {
                     calls += 1;
                     let result = if calls == at + 1 { outcome } else { Outcome::Done };
                     under_way += match step {
@@ -154,8 +183,8 @@ mod tests {
                     result
                 })
                 .unwrap_err();
-                assert_eq!((error.outcome, error.engine, counts), (outcome, engine, Counts::default()), "call {at}");
-                assert_eq!(under_way, 0, "call {at}: what was begun was waited for");
+                assert_eq!((error.outcome, error.engine), (outcome, engine), "call {at}");
+                assert_eq!(under_way, 0, "call {at}");
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Host, HostGraph, ffi, text};
 use crate::engine::Outcome;
-use crate::plan::Rows;
+use crate::plan::Step;
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::NonNull;
 
@@ -122,13 +122,24 @@ impl CpuBackend {
         outcome(status)
     }
 
-    /// Computes some rows of a product, the node `at` of the graph.
-    pub fn compute_rows(&mut self, graph: &HostGraph, at: usize, rows: Rows) -> Outcome {
-        assert!(at < graph.raw.n_nodes as usize, "node {at} of {}", graph.raw.n_nodes);
-        // SAFETY: `raw` is live, a HostGraph is a live graph of this host that only this thread uses, and the node is its.
-        outcome(unsafe {
-            ffi::tri_cpu_rows(self.raw.as_ptr(), graph.raw.host, at as i32, rows.first as i64, rows.count as i64)
-        })
+    /// Computes a step of the graph whose results, and whose sources among them, lie elsewhere: those of the nodes from
+    /// `from` on at `addresses`. Also rows of a product; without addresses they go where the graph has them.
+    pub fn compute_part(&mut self, graph: &HostGraph, step: &Step, from: usize, addresses: &[u64]) -> Outcome {
+        let (end, moved) = (step.first + step.count, from..from + addresses.len());
+        assert!(end <= graph.raw.n_nodes as usize, "{} nodes from {} of {}", step.count, step.first, graph.raw.n_nodes);
+        assert!(addresses.is_empty() || moved.start <= step.first && end <= moved.end, "{moved:?} holds {step:?}");
+        let rows = step.rows.map_or([-1; 2], |r| [r.first as i64, r.count as i64]);
+        let part = ffi::Part {
+            first: step.first as i32,
+            count: step.count as i32,
+            rows,
+            moved_first: from as i32,
+            moved_count: addresses.len() as i32,
+            addresses: addresses.as_ptr(),
+        };
+        // SAFETY: `raw` is live, a HostGraph is a live graph of this host that only this thread uses, the nodes are its, and
+        // the addresses are memory of the engines for these nodes' results.
+        outcome(unsafe { ffi::tri_cpu_part(self.raw.as_ptr(), graph.raw.host, &raw const part) })
     }
 
     fn free_pool(&mut self) {

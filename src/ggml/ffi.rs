@@ -55,6 +55,16 @@ pub struct Weight {
 }
 
 #[repr(C)]
+pub struct Part {
+    pub first: i32,
+    pub count: i32,
+    pub rows: [i64; 2],
+    pub moved_first: i32,
+    pub moved_count: i32,
+    pub addresses: *const u64,
+}
+
+#[repr(C)]
 pub struct DeviceFacts {
     pub name: *const c_char,
     pub description: *const c_char,
@@ -111,7 +121,7 @@ unsafe extern "C" {
     pub fn tri_cpu_pool_new(cpu: *mut c_void, n_threads: i32) -> *mut c_void;
     pub fn tri_cpu_pool_free(cpu: *mut c_void, pool: *mut c_void);
     pub fn tri_cpu_compute(cpu: *mut c_void, graph: *mut c_void, first: i32, count: i32, convert: c_int) -> c_int;
-    pub fn tri_cpu_rows(cpu: *mut c_void, graph: *mut c_void, node: i32, first: i64, count: i64) -> c_int;
+    pub fn tri_cpu_part(cpu: *mut c_void, graph: *mut c_void, part: *const Part) -> c_int;
     pub fn tri_graph_flatten(graph: *const Graph, nodes: *mut Node);
     pub fn tri_cpu_repack(weight: *const Weight, rows: i64, from: *const c_void, to: *mut c_void, size: u64) -> c_int;
     pub fn tri_cpu_row_bytes(weight: *const Weight, rows: i64) -> u64;
@@ -123,7 +133,7 @@ mod tests {
     use std::mem::{offset_of, size_of};
 
     unsafe extern "C" {
-        static tri_layout: [usize; 29];
+        static tri_layout: [usize; 33];
         static tri_layout_count: usize;
     }
 
@@ -155,6 +165,10 @@ mod tests {
             offset_of!(Weight, ne),
             offset_of!(Weight, nbytes),
             offset_of!(Weight, data),
+            size_of::<Part>(),
+            offset_of!(Part, rows),
+            offset_of!(Part, moved_first),
+            offset_of!(Part, addresses),
             size_of::<DeviceFacts>(),
             offset_of!(DeviceFacts, gpu),
             size_of::<Callbacks>(),

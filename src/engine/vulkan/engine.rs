@@ -4,6 +4,7 @@ use super::recording::Recording;
 use super::{Gpu, GpuError};
 use crate::engine::{Engine, EngineKind, Outcome};
 use crate::ggml::HostGraph;
+use crate::graph::shadow::Shadow;
 use crate::graph::{Graph, Node};
 use crate::plan::{Rows, Step};
 
@@ -96,6 +97,10 @@ impl Engine for Vulkan {
     fn begin(&mut self, step: &Step, graph: &Graph, _host: &HostGraph) -> Outcome {
         let result = self.step(step, graph);
         self.outcome(result)
+    }
+
+    fn begin_shadow(&mut self, step: &Step, shadow: &Shadow, host: &HostGraph) -> Outcome {
+        self.begin(step, &shadow.graph, host)
     }
 
     fn finish(&mut self) -> Outcome {
