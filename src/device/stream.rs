@@ -114,7 +114,7 @@ impl Stream {
 
     fn run(&mut self, n: u64, plan: &Plan, graph: &Graph, host: &HostGraph) -> Outcome {
         let mut engines = Engines { cpu: &mut self.cpu, gpu: self.gpu.as_mut().map(|gpu| gpu as &mut dyn Engine) };
-        match exec::run(plan, graph, host, &mut engines, &mut self.counts) {
+        match exec::run(plan, None, graph, host, &mut engines, &mut self.counts) {
             Ok(_) => Outcome::Done,
             Err(error) => {
                 // A lost GPU is reported by `again`.

@@ -2,6 +2,7 @@
 
 pub mod cpu;
 mod kind;
+pub mod sim;
 pub mod slow;
 pub mod vulkan;
 

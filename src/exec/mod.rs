@@ -2,12 +2,12 @@
 
 mod trial;
 
-pub use trial::try_out;
+pub use trial::Attempt;
 
 use crate::engine::{Engine, EngineKind, Outcome};
 use crate::ggml::HostGraph;
 use crate::graph::Graph;
-use crate::plan::timing::{Report, Timing};
+use crate::plan::timing::{Report, Timing, TrialTiming};
 use crate::plan::work::Work;
 use crate::plan::{Plan, Step, Wave};
 use std::time::Instant;
@@ -52,25 +52,48 @@ impl Engines<'_> {
     }
 }
 
-/// Runs the waves of a plan and counts what was computed.
+/// Runs the waves of a plan and counts what was computed. With a trial, the plan is cut before and after its nodes, and the
+/// trial runs just before or after the plan's own way, when everything that they read is in its place.
 ///
 /// # Errors
 /// The first step that did not end with `Done`; the waves after it were not started.
 pub fn run(
     plan: &Plan,
+    trial: Option<&Attempt>,
     graph: &Graph,
     host: &HostGraph,
     engines: &mut Engines,
     counts: &mut Counts,
 ) -> Result<Report, StepError> {
     let begin = Instant::now();
-    let steps = run_waves(&plan.waves, graph, &mut |kind, step| {
-        let Some(engine) = engines.of(kind) else { return Outcome::Failed };
-        match step {
-            Some(step) => engine.begin(step, graph, host),
-            None => engine.finish(),
+    let call = |waves: &[Wave], engines: &mut Engines| {
+        run_waves(waves, graph, &mut |kind, step| {
+            let Some(engine) = engines.of(kind) else { return Outcome::Failed };
+            match step {
+                Some(step) => engine.begin(step, graph, host),
+                None => engine.finish(),
+            }
+        })
+    };
+    let mut report = Report::default();
+    let mut spent = 0.0;
+    match trial {
+        None => report.steps = call(&plan.waves, engines)?,
+        Some(attempt) => {
+            let (first, end) = (attempt.trial.first, attempt.trial.first + attempt.trial.count);
+            report.steps = call(&plan.part(graph, 0..first), engines)?;
+            let mut other = if attempt.before { trial::candidate(attempt, host, engines)? } else { None };
+            let here = Instant::now();
+            report.steps.extend(call(&plan.part(graph, first..end), engines)?);
+            let current = here.elapsed().as_secs_f64();
+            if !attempt.before {
+                other = trial::candidate(attempt, host, engines)?;
+            }
+            report.steps.extend(call(&plan.part(graph, end..graph.nodes.len()), engines)?);
+            spent = other.as_ref().map_or(0.0, |o| o.spent);
+            report.trial = other.map(|o| TrialTiming { candidate: o.seconds, current, steps: o.steps, spent: o.spent });
         }
-    })?;
+    }
     counts.graphs += 1;
     for step in plan.steps() {
         match step.engine {
@@ -78,7 +101,8 @@ pub fn run(
             EngineKind::Gpu | EngineKind::Npu => counts.gpu_nodes += step.computed,
         }
     }
-    Ok(Report { seconds: begin.elapsed().as_secs_f64(), steps, trial: None })
+    report.seconds = begin.elapsed().as_secs_f64() - spent;
+    Ok(report)
 }
 
 /// `call` begins a step of an engine, or, without one, waits for the end of what the engine began.

@@ -14,8 +14,10 @@ pub struct Shadow {
     pub first: usize,
     /// Where the result of each of them lies.
     pub addresses: Vec<u64>,
-    /// Bytes that the trial needs.
+    /// Bytes that the results need.
     pub size: u64,
+    /// Whether the sources are still what they were when the graph itself has computed these nodes.
+    pub after: bool,
 }
 
 impl Shadow {
@@ -37,8 +39,12 @@ impl Shadow {
             let of = |id: u64| moved.iter().find(|m| m.0 == id);
             of(t.id).or_else(|| of(t.root)).map_or(t.data, |(_, data, to)| to + (t.data - data))
         };
-        let mut shadow =
-            Shadow { graph: graph.clone(), first, addresses: nodes.iter().map(|n| place(&n.dst)).collect(), size };
+        let meet = |a: &Tensor, b: &Tensor| a.data < b.data + b.span() && b.data < a.data + a.span();
+        let outside = |t: &&Tensor| place(t) == t.data;
+        let written = |t: &Tensor| nodes.iter().any(|n| n.compute && meet(&n.dst, t));
+        let after = !nodes.iter().flat_map(Node::sources).filter(outside).any(written);
+        let addresses = nodes.iter().map(|n| place(&n.dst)).collect();
+        let mut shadow = Shadow { graph: graph.clone(), first, addresses, size, after };
         // Never the name of a graph of the host, which counts from 1.
         shadow.graph.uid = if graph.uid == 0 { 0 } else { 1 << 63 | generation << 48 | graph.uid };
         for node in &mut shadow.graph.nodes[first..first + count] {
@@ -85,6 +91,10 @@ mod tests {
         let base = 1 << 20;
         assert_eq!(shadow.addresses, [base, base + 32, base + 256]);
         assert_eq!(shadow.size, 512);
+        assert!(shadow.after);
+        let mut over = graph();
+        over.nodes[2].dst.data = 2 << 12;
+        assert!(!Shadow::of(&over, 0, 3, 1 << 20, 2).unwrap().after, "the sum lies over a source of the product");
         let [product, view, sum] = [0, 1, 2].map(|i| shadow.graph.nodes[i]);
         assert_eq!(product.src[0].unwrap().data, 1 << 12, "weights stay");
         assert_eq!((product.dst.data, view.dst.data, sum.dst.data), (base, base + 32, base + 256));

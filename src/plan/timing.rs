@@ -23,6 +23,8 @@ pub struct TrialTiming {
     pub current: f64,
     /// The steps of the candidate.
     pub steps: Vec<Timing>,
+    /// Seconds that the trial took, everything counted.
+    pub spent: f64,
 }
 
 /// A graph as it was done.
