@@ -6,5 +6,6 @@
 pub mod catalog;
 pub mod cpu;
 pub mod drm;
+pub mod here;
 pub mod memory;
 pub mod model;

@@ -8,6 +8,7 @@ mod variables;
 pub use variables::{VARIABLES, Variable};
 
 use crate::engine::EngineKind;
+use crate::plan::{Mode, Objective, Quota};
 use std::sync::OnceLock;
 
 /// The Vulkan device to use.
@@ -76,7 +77,7 @@ pub struct Slow {
 }
 
 /// All settings of this process that are not paths; those go through [`host::Host::path`], which keeps every byte.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// `TRI_GPU`.
     pub gpu: Gpu,
@@ -88,6 +89,12 @@ pub struct Config {
     pub log: log::LevelFilter,
     /// `TRI_TRACE`.
     pub trace: bool,
+    /// `TRI_MODE`.
+    pub mode: Mode,
+    /// `TRI_OBJECTIVE`.
+    pub objective: Objective,
+    /// `TRI_QUOTA`.
+    pub quota: Option<Quota>,
     /// `TRI_FAULT`.
     pub fault: Option<Fault>,
     /// The folder for what can be computed again, such as compiled shaders: `$XDG_CACHE_HOME/ggml-tri`.
@@ -143,6 +150,9 @@ impl Config {
             layout: read(&value, "TRI_LAYOUT", Layout::Auto, layout)?,
             log: read(&value, "TRI_LOG", log::LevelFilter::Info, level)?,
             trace: read(&value, "TRI_TRACE", false, trace)?,
+            mode: read(&value, "TRI_MODE", Mode::Adaptive, mode)?,
+            objective: read(&value, "TRI_OBJECTIVE", Objective::Speed, objective)?,
+            quota: read(&value, "TRI_QUOTA", None, quota)?,
             fault: read(&value, "TRI_FAULT", None, fault)?,
             cache: None,
             unknown,
@@ -216,6 +226,41 @@ fn trace(text: &str) -> Option<bool> {
     }
 }
 
+fn mode(text: &str) -> Option<Mode> {
+    match text {
+        "adaptive" => Some(Mode::Adaptive),
+        "frozen" => Some(Mode::Frozen),
+        "off" => Some(Mode::Off),
+        _ => None,
+    }
+}
+
+fn objective(text: &str) -> Option<Objective> {
+    match text {
+        "speed" => Some(Objective::Speed),
+        "energy" => Some(Objective::Energy),
+        _ => None,
+    }
+}
+
+/// `cpu:0.25,gpu:0.75`: each engine at most once, shares that are not negative and not all zero.
+fn quota(text: &str) -> Option<Option<Quota>> {
+    if text == "off" {
+        return Some(None);
+    }
+    let mut shares = Vec::new();
+    for part in text.split(',') {
+        let (name, share) = part.split_once(':')?;
+        let engine = [EngineKind::Cpu, EngineKind::Gpu].into_iter().find(|e| e.name() == name)?;
+        let share = share.parse::<f64>().ok().filter(|s| s.is_finite() && *s >= 0.0)?;
+        if shares.iter().any(|(known, _)| *known == engine) {
+            return None;
+        }
+        shares.push((engine, share));
+    }
+    (shares.iter().map(|s| s.1).sum::<f64>() > 0.0).then_some(Some(Quota { shares }))
+}
+
 fn fault(text: &str) -> Option<Option<Fault>> {
     if text == "off" {
         return Some(None);
@@ -263,6 +308,13 @@ mod tests {
             ("TRI_NPU", "on"),
             ("TRI_LAYOUT", "Plain"),
             ("TRI_LOG", "verbose"),
+            ("TRI_MODE", "on"),
+            ("TRI_OBJECTIVE", "heat"),
+            ("TRI_QUOTA", "cpu"),
+            ("TRI_QUOTA", "cpu:0"),
+            ("TRI_QUOTA", "cpu:1,cpu:2"),
+            ("TRI_QUOTA", "gpu:-1,cpu:2"),
+            ("TRI_QUOTA", "gpu:inf"),
             ("TRI_FAULT", "alloc@0"),
             ("TRI_FAULT", "alloc"),
             ("TRI_FAULT", "slow:tpu:8@1-2"),
@@ -285,6 +337,13 @@ mod tests {
         assert_eq!(fault("vulkan:alloc@1"), Some(Fault::GpuAlloc(1)));
         let slow = Slow { engine: EngineKind::Cpu, factor: 8, graphs: (10, 90) };
         assert_eq!(fault("slow:cpu:8@10-90"), Some(Fault::Slow(slow)));
+    }
+
+    #[test]
+    fn a_quota_is_read() {
+        let config = parse(&[("TRI_QUOTA", "cpu:1,gpu:0.5"), ("TRI_MODE", "frozen")]).unwrap();
+        let shares = vec![(EngineKind::Cpu, 1.0), (EngineKind::Gpu, 0.5)];
+        assert_eq!((config.quota, config.mode), (Some(Quota { shares }), Mode::Frozen));
     }
 
     #[test]

@@ -50,6 +50,26 @@ pub const VARIABLES: &[Variable] = &[
                   when a stream ends. Costs some speed.",
     },
     Variable {
+        name: "TRI_MODE",
+        allowed: "adaptive | frozen | off",
+        default: "adaptive",
+        meaning: "Where TRI0 has a CPU and a GPU: whether it measures who is faster at what and lets its plans follow, uses \
+                  what is known and changes nothing, or computes each graph on the engine that is the better one by the \
+                  chip's figures.",
+    },
+    Variable {
+        name: "TRI_OBJECTIVE",
+        allowed: "speed | energy",
+        default: "speed",
+        meaning: "What a plan is good for: the fewest seconds, or the fewest joules by the chip's figures.",
+    },
+    Variable {
+        name: "TRI_QUOTA",
+        allowed: "off | ENGINE:SHARE[,ENGINE:SHARE] (engines: cpu, gpu)",
+        default: "off",
+        meaning: "Forces the shares of the rows of each matrix product, for tests: 'cpu:0.5,gpu:0.5' gives each half.",
+    },
+    Variable {
         name: "TRI_FAULT",
         allowed: "off | alloc@N | compute@N | panic@N | vulkan:alloc@N | vulkan:lost@N | \
                   slow:cpu:TIMES@N-M | slow:gpu:TIMES@N-M (N and M count from 1)",

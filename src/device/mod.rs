@@ -4,6 +4,7 @@
 
 mod gpu;
 mod kept;
+mod planning;
 mod readback;
 mod stream;
 
@@ -14,6 +15,7 @@ use crate::engine::vulkan::Gpu;
 use crate::ggml::{CpuFeatures, Host, Weight};
 use crate::memory::slab::Slab;
 use crate::plan::layout::hold_repacked;
+use planning::Planning;
 use readback::Readback;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -38,6 +40,8 @@ pub struct Device {
     config: &'static Config,
     /// The GPU, or why there is none.
     gpu: Result<Gpu, String>,
+    /// The planner of TRI0, where there is a choice.
+    planning: Option<Planning>,
     facts: Vec<Facts>,
     allocations: AtomicU64,
     graphs: AtomicU64,
@@ -51,10 +55,11 @@ impl Device {
     pub fn new(host: Host, config: &'static Config) -> Device {
         let cpu = CpuFeatures::read(&host);
         let gpu = gpu::open(config);
+        let planning = gpu.as_ref().ok().map(|gpu| Planning::new(&cpu.description, gpu, config));
         let facts = gpu::facts(&cpu.description, gpu.as_ref().ok());
         let (allocations, graphs) = (AtomicU64::new(0), AtomicU64::new(0));
         let readback = Readback::default();
-        Device { host, cpu, config, gpu, facts, allocations, graphs, threads: AtomicI32::new(0), readback }
+        Device { host, cpu, config, gpu, planning, facts, allocations, graphs, threads: AtomicI32::new(0), readback }
     }
 
     /// The devices, in the order of their numbers.

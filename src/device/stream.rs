@@ -1,18 +1,31 @@
 //! One stream of graphs: plans each new graph, keeps the plan while the graph is repeated, and runs it.
 
 use super::kept::Kept;
+use super::planning::{Begin, Planning, Trials};
 use super::{Device, Facts};
 use crate::config::{Fault, Layout};
 use crate::engine::cpu::Cpu;
+use crate::engine::slow::Slow;
 use crate::engine::vulkan::caps::MemoryKind;
 use crate::engine::vulkan::{Gpu, Vulkan, ops};
 use crate::engine::{Engine, EngineKind, Outcome};
-use crate::exec::{self, Counts, Engines};
+use crate::exec::{self, Attempt, Counts, Engines};
 use crate::ggml::{Abort, CpuBackend, HostGraph};
 use crate::graph::{Graph, Node};
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, Trial};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// A graph and what follows from it alone.
+struct Planned {
+    graph: Graph,
+    /// Its plan, where there is nothing to choose: one engine, and what it cannot do.
+    plan: Option<Arc<Plan>>,
+    /// What must be kept to run it again.
+    kept: Kept,
+    begin: Begin,
+}
 
 /// A stream: what ggml calls a backend.
 pub struct Stream {
@@ -20,8 +33,11 @@ pub struct Stream {
     name: &'static str,
     cpu: Cpu,
     gpu: Option<Vulkan>,
-    /// The last graph with its plan, and what must be kept to run it again.
-    planned: Option<(Graph, Plan, Kept)>,
+    /// The last graph, and what follows from it alone.
+    planned: Option<Planned>,
+    trials: Trials,
+    /// Tokens of the graph before.
+    width: i64,
     counts: Counts,
     /// Operations that were computed on the CPU though a GPU is there; each is said once.
     fallbacks: BTreeSet<&'static str>,
@@ -37,7 +53,8 @@ impl Stream {
         let cpu = Cpu::new(backend, device.config.layout == Layout::Convert && !facts.gpu);
         let gpu = device.gpu().filter(|_| facts.gpu).map(|gpu| Vulkan::new(gpu, name));
         let (counts, fallbacks) = (Counts::default(), BTreeSet::new());
-        let mut stream = Stream { device, name, cpu, gpu, planned: None, counts, fallbacks };
+        let trials = Trials::default();
+        let mut stream = Stream { device, name, cpu, gpu, planned: None, trials, width: 0, counts, fallbacks };
         // Not every user of a backend sets its threads (the image projector does not); ggml-cpu's own default is a constant.
         let threads = device.threads.load(Ordering::Relaxed);
         if threads > 0 {
@@ -63,17 +80,49 @@ impl Stream {
         self.device.gpu().filter(|gpu| self.gpu.is_some() && gpu.alive())
     }
 
-    /// Plans a graph, and says what the GPU does not compute.
-    fn plan(&mut self, graph: &Graph) -> Plan {
-        let Some(gpu) = self.alive() else { return plan::plan(graph, None) };
-        let plan =
-            plan::plan(graph, Some(&|node: &Node| ops::supports(node, &gpu.device.caps).map_err(|r| r.to_string())));
+    /// The planner, where this stream has a choice: TRI0 with a GPU.
+    fn planning(&self) -> Option<(&'static Planning, &'static Gpu)> {
+        let planning = self.device.planning.as_ref().filter(|_| self.name == "TRI0")?;
+        Some((planning, self.alive()?))
+    }
+
+    /// A graph that was not the last one.
+    fn meet(&self, host: &HostGraph) -> Planned {
+        let graph = host.flatten();
+        let plan = match self.alive() {
+            None => Some(Arc::new(plan::plan(&graph, None))),
+            Some(gpu) if self.planning().is_none() => {
+                let accepts = |node: &Node| ops::supports(node, &gpu.device.caps).map_err(|r| r.to_string());
+                Some(Arc::new(plan::plan(&graph, Some(&accepts))))
+            }
+            Some(_) => None,
+        };
+        let kept = self.alive().map_or(Kept::default(), |gpu| Kept::of(&graph, gpu));
+        let begin = Begin::of(&graph);
+        Planned { graph, plan, kept, begin }
+    }
+
+    /// Who computes the graph, what is tried beside it, and what there is to say of it.
+    fn decide(&mut self, planned: &Planned) -> (Arc<Plan>, Option<Trial>) {
+        let (plan, trial) = match (&planned.plan, self.planning()) {
+            (None, Some((planning, gpu))) => {
+                let decision = planning.next(&planned.graph, gpu, planned.begin.idle(gpu, self.width));
+                for notice in &decision.notices {
+                    log::warn!("{}: {notice}", self.name);
+                }
+                (decision.plan, decision.trial)
+            }
+            (Some(plan), _) => (Arc::clone(plan), None),
+            // The GPU was lost since.
+            (None, None) => (Arc::new(plan::plan(&planned.graph, None)), None),
+        };
+        self.width = planned.begin.width();
         for fallback in &plan.fallbacks {
             if self.fallbacks.insert(fallback.op) {
                 log::warn!("{}: {} is computed by the CPU: {}", self.name, fallback.op, fallback.reason);
             }
         }
-        plan
+        (plan, trial)
     }
 
     /// Computes a graph.
@@ -88,34 +137,46 @@ impl Stream {
             _ => {}
         }
         let uid = host.uid();
-        if self.planned.as_ref().is_none_or(|(of, ..)| uid == 0 || of.uid != uid) {
-            let graph = host.flatten();
-            let plan = self.plan(&graph);
-            let kept = self.alive().map_or(Kept::default(), |gpu| Kept::of(&graph, gpu));
-            self.planned = Some((graph, plan, kept));
-        }
-        let Some((graph, plan, mut kept)) = self.planned.take() else { return Outcome::Failed };
+        let last = self.planned.take().filter(|p| uid != 0 && p.graph.uid == uid);
+        let mut planned = last.unwrap_or_else(|| self.meet(host));
+        let (plan, trial) = self.decide(&planned);
         if let Some(gpu) = self.alive() {
-            kept.save(gpu);
+            planned.kept.save(gpu);
         }
-        let outcome = self.run(n, &plan, &graph, host);
+        let outcome = self.run(n, &plan, trial.as_ref(), &planned.graph, host);
         let outcome = match outcome {
-            Outcome::Lost | Outcome::NoMemory if plan.uses(EngineKind::Gpu) => {
-                self.again(outcome, &kept, n, &graph, host)
+            Outcome::Lost | Outcome::NoMemory if plan.uses(EngineKind::Gpu) || trial.is_some() => {
+                self.again(outcome, &planned.kept, n, &planned.graph, host)
             }
             other => other,
         };
         // After the loss of the GPU the plan is no longer true.
         if self.gpu.is_none() || self.alive().is_some() {
-            self.planned = Some((graph, plan, kept));
+            self.planned = Some(planned);
         }
         outcome
     }
 
-    fn run(&mut self, n: u64, plan: &Plan, graph: &Graph, host: &HostGraph) -> Outcome {
-        let mut engines = Engines { cpu: &mut self.cpu, gpu: self.gpu.as_mut().map(|gpu| gpu as &mut dyn Engine) };
-        match exec::run(plan, None, graph, host, &mut engines, &mut self.counts) {
-            Ok(_) => Outcome::Done,
+    fn run(&mut self, n: u64, plan: &Plan, trial: Option<&Trial>, graph: &Graph, host: &HostGraph) -> Outcome {
+        let planning = self.planning();
+        let ready = trial.and_then(|t| self.trials.prepare(graph, t, planning?.1).map(|ready| (t, ready)));
+        let attempt =
+            ready.as_ref().map(|(trial, (shadow, before, new))| Attempt { trial, shadow, before: *before, new: *new });
+        let slow = match self.device.config.fault {
+            Some(Fault::Slow(slow)) if (slow.graphs.0..=slow.graphs.1).contains(&n) => Some(slow),
+            _ => None,
+        };
+        let factor = |kind| slow.filter(|s| s.engine == kind).map_or(1, |s| s.factor);
+        let mut cpu = Slow::new(&mut self.cpu, factor(EngineKind::Cpu));
+        let mut gpu = self.gpu.as_mut().map(|gpu| Slow::new(gpu, factor(EngineKind::Gpu)));
+        let mut engines = Engines { cpu: &mut cpu, gpu: gpu.as_mut().map(|gpu| gpu as &mut dyn Engine) };
+        match exec::run(plan, attempt.as_ref(), graph, host, &mut engines, &mut self.counts) {
+            Ok(report) => {
+                if let Some((planning, _)) = planning {
+                    planning.observe(graph, &report);
+                }
+                Outcome::Done
+            }
             Err(error) => {
                 // A lost GPU is reported by `again`.
                 if !matches!(error.outcome, Outcome::Aborted | Outcome::Lost) {
@@ -137,6 +198,9 @@ impl Stream {
             } else {
                 "load the model again to go on"
             };
+            if let Some(planning) = &self.device.planning {
+                planning.lost();
+            }
             log::error!("{}: the GPU is lost and is not used any more; {then}", self.name);
         }
         if !unified {
@@ -146,12 +210,15 @@ impl Stream {
         if how != Outcome::Lost {
             log::warn!("{}: graph {n} is computed again by the CPU", self.name);
         }
-        self.run(n, &plan::plan(graph, None), graph, host)
+        self.run(n, &plan::plan(graph, None), None, graph, host)
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        if let Some(gpu) = self.device.gpu() {
+            self.trials.free(gpu);
+        }
         let Counts { graphs, cpu_nodes, gpu_nodes } = self.counts;
         if graphs == 0 {
             return;

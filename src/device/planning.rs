@@ -1,0 +1,133 @@
+//! The planner that all streams of TRI0 share, and what one stream needs to do what it says.
+
+use crate::chip::here::{Card, here};
+use crate::config::Config;
+use crate::engine::EngineKind;
+use crate::engine::vulkan::caps::MemoryKind;
+use crate::engine::vulkan::memory::Memory;
+use crate::engine::vulkan::{Gpu, ops};
+use crate::graph::shadow::Shadow;
+use crate::graph::{Graph, Node};
+use crate::plan::timing::Report;
+use crate::plan::{Decision, Options, Planner, Trial};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The planner of TRI0; only where there is a GPU beside the CPU.
+pub struct Planning {
+    planner: Mutex<Planner>,
+}
+
+impl Planning {
+    /// A planner for this machine.
+    pub fn new(cpu: &str, gpu: &Gpu, config: &Config) -> Planning {
+        let caps = &gpu.device.caps;
+        let card = match caps.memory {
+            _ if caps.software => Card::Software,
+            MemoryKind::Unified => Card::Integrated,
+            MemoryKind::Visible => Card::Discrete,
+        };
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        let options = Options { mode: config.mode, objective: config.objective, quota: config.quota.clone() };
+        Planning { planner: Mutex::new(Planner::new(here(cpu, threads, Some(card)), options)) }
+    }
+
+    fn planner(&self) -> std::sync::MutexGuard<'_, Planner> {
+        self.planner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who computes a graph. `idle`: no sequence is in flight.
+    pub fn next(&self, graph: &Graph, gpu: &Gpu, idle: bool) -> Decision {
+        let accepts = |engine: EngineKind, node: &Node| match engine {
+            EngineKind::Cpu => Ok(()),
+            EngineKind::Gpu => ops::supports(node, &gpu.device.caps).map_err(|reject| reject.to_string()),
+            EngineKind::Npu => Err("this version has no engine for it".to_owned()),
+        };
+        self.planner().next(graph, &accepts, idle)
+    }
+
+    /// Learns from what was measured.
+    pub fn observe(&self, graph: &Graph, report: &Report) {
+        self.planner().observe(graph, report);
+    }
+
+    /// The GPU is gone.
+    pub fn lost(&self) {
+        self.planner().lost(EngineKind::Gpu);
+    }
+}
+
+/// What one stream needs for trials.
+#[derive(Default)]
+pub struct Trials {
+    /// Where results go that nobody reads.
+    memory: Option<Arc<Memory>>,
+    /// Counts the memories, so that recordings for an earlier one are not used again.
+    generation: u64,
+    /// What was tried before in this memory: (graph, trial).
+    known: HashSet<(u64, Trial)>,
+    count: u64,
+}
+
+impl Trials {
+    /// The graph with the results of the trial elsewhere, whether the trial runs before the plan's own way, and whether it is
+    /// the first of its kind; `None` where a second run would be seen, or without memory.
+    pub fn prepare(&mut self, graph: &Graph, trial: &Trial, gpu: &Gpu) -> Option<(Shadow, bool, bool)> {
+        let size = Shadow::of(graph, trial.first, trial.count, 0, 0)?.size;
+        if self.memory.as_ref().is_none_or(|m| m.size < size) {
+            self.free(gpu);
+            self.memory = Some(gpu.allocate(size.next_power_of_two()).ok()?);
+            self.generation += 1;
+        }
+        let base = self.memory.as_ref()?.host() as u64;
+        let shadow = Shadow::of(graph, trial.first, trial.count, base, self.generation)?;
+        self.count += 1;
+        let before = self.count.is_multiple_of(2) || !shadow.after;
+        let new = graph.uid == 0 || self.known.insert((graph.uid, trial.clone()));
+        Some((shadow, before, new))
+    }
+
+    /// Gives the memory up.
+    pub fn free(&mut self, gpu: &Gpu) {
+        if let Some(memory) = self.memory.take() {
+            gpu.free(&memory);
+        }
+        self.known.clear();
+    }
+}
+
+/// Tells when no sequence is in flight, from a graph's own inputs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Begin {
+    /// Where the position of the first token is.
+    positions: Option<u64>,
+    /// Tokens.
+    width: i64,
+}
+
+/// The most tokens of a decode or a verification.
+const FEW: i64 = 16;
+
+impl Begin {
+    /// Looks at a new graph. Positions are the second source of each ROPE.
+    pub fn of(graph: &Graph) -> Begin {
+        let rope = graph.nodes.iter().find(|n| n.compute && n.op == "ROPE");
+        let positions = rope.and_then(|n| n.src[1]);
+        Begin { positions: positions.map(|t| t.data), width: positions.map_or(0, |t| t.ne[0]) }
+    }
+
+    /// Whether the graph begins a sequence: its first token is the first of all, or it is a prompt after a decode, as when a
+    /// server goes on behind a prefix that it remembers. `last` is the width of the graph before.
+    pub fn idle(&self, gpu: &Gpu, last: i64) -> bool {
+        let mut first = [0xff; 4];
+        if let Some(at) = self.positions {
+            gpu.read(at, &mut first).unwrap_or_default();
+        }
+        i32::from_ne_bytes(first) == 0 || self.width > FEW && last <= FEW
+    }
+
+    /// Tokens.
+    pub fn width(&self) -> i64 {
+        self.width
+    }
+}
