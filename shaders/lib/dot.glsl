@@ -52,14 +52,8 @@ int dot16(ivec4 w, ivec4 x, int sum) {
     return sum + dotPacked4x8EXT(WEIGHTS(w.w), x.w);
 }
 
-// Block `block` of a column of k numbers.
-Act act_load(uint64_t column, uint k, uint block, uint b) {
-    Act a;
-    // Offsets of 32 bits beside the address of the column, which all lanes share: they serve every column.
-    const uint at = block * 32 + b * 16;
-    a.x0 = ivec4(load_u32x4(column + at));
-    a.x1 = ivec4(load_u32x4(column + (at ^ 16)));
-    const uvec2 ds = load_u32x2(column + (k + block * 8));
+// What remains to be set: d and s as they lie in memory, and sums of what is there.
+void act_scale(inout Act a, uvec2 ds) {
     a.d = uintBitsToFloat(ds.x);
     a.s = uintBitsToFloat(ds.y);
     if (FORM == FORM_OFFSET) {
@@ -69,6 +63,28 @@ Act act_load(uint64_t column, uint k, uint block, uint b) {
         const ivec4 ones = ivec4(0x01010101);
         a.sum = ivec2(dot16(ones, a.x0, 0), dot16(ones, a.x1, 0));
     }
+}
+
+// Block `block` of a column of k numbers.
+Act act_load(uint64_t column, uint k, uint block, uint b) {
+    Act a;
+    // Offsets of 32 bits beside the address of the column, which all lanes share: they serve every column.
+    const uint at = block * 32 + b * 16;
+    a.x0 = ivec4(load_u32x4(column + at));
+    a.x1 = ivec4(load_u32x4(column + (at ^ 16)));
+    act_scale(a, load_u32x2(column + (k + block * 8)));
+    return a;
+}
+
+// The same where all invocations of a subgroup want the block: each loads a part of it.
+Act act_share(uint64_t column, uint k, uint block, uint lane) {
+    const uint mine = load_u32(column + (block * 32 + lane % 8 * 4));
+    Act a;
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        a.x0[i] = int(subgroupShuffle(mine, i));
+        a.x1[i] = int(subgroupShuffle(mine, i + 4));
+    }
+    act_scale(a, load_u32x2(column + (k + block * 8)));
     return a;
 }
 
@@ -103,6 +119,23 @@ struct Window {
 };
 
 Window window(uint64_t at, uint bytes) {
+    Window r;
+    if (SOFTWARE) {
+        // One word more than the bytes fill, for where they start between two; as below, the last stands in for it.
+        const uint64_t from = at & ~uint64_t(7);
+        const uint     off = uint(at) & 7, behind = (off + bytes - 1) & ~7u, words = (bytes + 13) / 8;
+        uint64_t       v[6];
+        [[unroll]] for (uint i = 0; i < 6; i++) {
+            v[i] = i < words ? packUint2x32(load_u64(from + min(i * 8, behind))) : 0;
+        }
+        [[unroll]] for (uint i = 0; i < 5; i++) {
+            const uvec2 two = unpackUint2x32((v[i] >> (off * 8)) | ((v[i + 1] << 1) << (63 - off * 8)));
+            r.w[2 * i] = two.x;
+            r.w[2 * i + 1] = two.y;
+        }
+        r.odd = false;
+        return r;
+    }
     const uint64_t base = at & ~uint64_t(15);
     const uint     skip = uint(at) & 15;
     // A piece that holds none of the bytes may lie behind the memory; the last that does stands in for it.
@@ -114,7 +147,6 @@ Window window(uint64_t at, uint bytes) {
     [[unroll]] for (uint i = 0; i < 10; i++) {
         v[i] = (skip & 8) != 0 ? v[i + 2] : v[i];
     }
-    Window r;
     [[unroll]] for (uint i = 0; i < 10; i++) {
         r.w[i] = (skip & 4) != 0 ? v[i + 1] : v[i];
     }
