@@ -29,10 +29,8 @@ struct Unit { ivec4 q; vec2 dm; };
 Unit unit_load(uint64_t row, uint unit, uint b) {
     const uint64_t at = row + unit * 20;
     if (SOFTWARE) {
-        const uint64_t from = at & ~uint64_t(7);
-        const uvec2 x = load_u64(from), y = load_u64(from + 8), z = load_u64(from + 16);
-        const bool odd = (uint(at) & 4) != 0;
-        return Unit(ivec4(odd ? uvec4(y, z) : uvec4(x.y, y, z.x)), halves(odd ? x.y : x.x));
+        const Window r = window(at, 20, 4);
+        return Unit(window_u32x4(r, 4), halves(window_u32(r, 0)));
     }
     return Unit(ivec4(load_u32(at + 4), load_u32(at + 8), load_u32(at + 12), load_u32(at + 16)), halves(load_u32(at)));
 }

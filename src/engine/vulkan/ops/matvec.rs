@@ -265,9 +265,9 @@ fn geometry(parts: &MatvecParts, columns: u32, caps: &Caps) -> Geometry {
     let (long, many) = (k > 8192, m > 8192);
     let by_fours = m > 4096 && !many;
     let (subgroups, rows, columns) = match columns {
-        // A software device compiles larger pieces for seconds.
-        1 if caps.software => (1, if parts.pair.is_some() || parts.int8 { 1 } else { 4 }, 1),
-        _ if caps.software => (1, 1, 4),
+        // As many rows as share an activation and fit into 32; a software device compiles larger pieces for seconds.
+        1 if caps.software => (1, (32 / caps.subgroup).clamp(1, 4), 1),
+        _ if caps.software => (1, if parts.pair.is_some() { 1 } else { 2 }, 4),
         1 if parts.int8 => (8, 4, 1),
         1 => (4, if parts.pair.is_some() || many { 2 } else { 1 }, 1),
         4 if by_fours && parts.pair.is_none() => (4, 4, 4),
