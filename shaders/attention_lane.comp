@@ -1,6 +1,6 @@
-// FLASH_ATTN_EXT of prompts on a software device, where a load costs each invocation as much as a dozen additions: an
-// invocation has a row (a query of a head) and goes through the whole KV length with it. The invocations of a subgroup
-// load different elements of K and V and pass them round, and no sum goes over invocations.
+// FLASH_ATTN_EXT on a software device, where a load costs each invocation as much as a dozen additions: an invocation has a
+// row (a query of a head) and goes through the whole KV length with it. The invocations of a subgroup load different
+// elements of K and V and pass them round, and no sum goes over invocations: a row's bits do not depend on other rows.
 // variant attention_lane
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -9,10 +9,9 @@
 #include "attention_rows.glsl"
 
 layout(local_size_x_id = 0) in;
-const uint STEP   = SIZE;  // positions whose scores are looked at together; at most 4
-const uint LANES  = SUBGROUP;
-const uint EVERY_K = DK / 8;
-const uint EVERY_V = DV / 8;
+const uint STEP     = SIZE;  // positions whose scores are looked at together: 2 or 4
+const uint CHUNKS_K = DK / 8;
+const uint CHUNKS_V = DV / 8;
 
 float element(Eight x, uint i) { return i < 4 ? x.lo[i] : x.hi[i - 4]; }
 
@@ -56,16 +55,14 @@ void main() {
     }
 
     float query[DK], acc[DV];
-    [[unroll]] for (uint i = 0; i < DK; i += 2) {
+    [[unroll]] for (uint i = 0; i < DK; i++) {
         query[i] = load_f32(from + 4 * i);
-        query[i + 1] = load_f32(from + 4 * i + 4);
     }
     [[unroll]] for (uint i = 0; i < DV; i++) {
         acc[i] = 0;
     }
     float top = NONE, sum = 0;
     const float slope = slope_of(row);
-    // llvmpipe goes through the body of a loop once more than it has rounds if the condition stands before it.
     if (begin < end) {
         uint at = begin;
         do {
@@ -73,13 +70,13 @@ void main() {
             [[unroll]] for (uint j = 0; j < STEP; j++) {
                 s[j] = 0;
             }
-            [[unroll]] for (uint c = 0; c < EVERY_K; c += LANES) {
+            [[unroll]] for (uint c = 0; c < CHUNKS_K; c += SUBGROUP) {
                 Eight key[STEP];
                 [[unroll]] for (uint j = 0; j < STEP; j++) {
                     const uint64_t a = keys_at() + uint64_t(min(at + j, p.n_kv - 1)) * p.k_nb[0];
-                    key[j] = load8(K_TYPE, a, min(c + lane, EVERY_K - 1) * 8);
+                    key[j] = load8(K_TYPE, a, min(c + lane, CHUNKS_K - 1) * 8);
                 }
-                [[unroll]] for (uint i = 0; i < min(LANES, EVERY_K - c); i++) {
+                [[unroll]] for (uint i = 0; i < min(SUBGROUP, CHUNKS_K - c); i++) {
                     [[unroll]] for (uint e = 0; e < 8; e++) {
                         [[unroll]] for (uint j = 0; j < STEP; j++) {
                             s[j] = fma(subgroupShuffle(element(key[j], e), i), query[(c + i) * 8 + e], s[j]);
@@ -104,13 +101,13 @@ void main() {
             [[unroll]] for (uint i = 0; i < DV; i++) {
                 acc[i] *= fade;
             }
-            [[unroll]] for (uint c = 0; c < EVERY_V; c += LANES) {
+            [[unroll]] for (uint c = 0; c < CHUNKS_V; c += SUBGROUP) {
                 Eight value[STEP];
                 [[unroll]] for (uint j = 0; j < STEP; j++) {
                     const uint64_t a = values_at() + uint64_t(min(at + j, p.n_kv - 1)) * p.v_nb[0];
-                    value[j] = load8(V_TYPE, a, min(c + lane, EVERY_V - 1) * 8);
+                    value[j] = load8(V_TYPE, a, min(c + lane, CHUNKS_V - 1) * 8);
                 }
-                [[unroll]] for (uint i = 0; i < min(LANES, EVERY_V - c); i++) {
+                [[unroll]] for (uint i = 0; i < min(SUBGROUP, CHUNKS_V - c); i++) {
                     [[unroll]] for (uint e = 0; e < 8; e++) {
                         [[unroll]] for (uint j = 0; j < STEP; j++) {
                             const uint d = (c + i) * 8 + e;
