@@ -1,4 +1,4 @@
-// MUL_MAT of many columns without cooperative matrices: one invocation for each row of weights, with COLUMNS sums in
+// MUL_MAT of many columns without cooperative matrices: each row of weights is one invocation's, with COLUMNS sums in
 // registers. The invocations of a subgroup load different activations and pass them round by broadcasts, so that a load
 // serves many products: on a software device a load costs as much as a dozen additions. MUL_MAT_ID as in matmul.comp.
 // Integer dot products over int8 activations (lib/q8.glsl):
@@ -71,15 +71,28 @@ layout(push_constant, scalar) uniform Push {
 // Where the activations of each pair begin.
 shared uint column_at[COLUMNS];
 
-// Columns of which a subgroup loads 32 activations at once.
+// Columns of which a subgroup loads 32 activations at once, by 32 bits or 64.
 const uint TOGETHER = SUBGROUP / 8;
+const uint TOGETHER_64 = SUBGROUP / 4;
+
+#ifdef WEIGHT
+const uint ROWS = 1;
+#else
+// Rows of an invocation, each SUBGROUP behind the one before.
+const uint ROWS = SOFTWARE ? 4 : 1;
+
+vec4 bytes_of(uint x) {
+    const int i = int(x);
+    return vec4((i << 24) >> 24, (i << 16) >> 24, (i << 8) >> 24, i >> 24);
+}
+#endif
 
 void main() {
     const uint lane = gl_SubgroupInvocationID;
     const uint i2   = gl_WorkGroupID.z % ne2;
     const uint i3   = gl_WorkGroupID.z / ne2;
     const uint n0   = BY_ID ? 0 : gl_WorkGroupID.x * COLUMNS;
-    const uint m0   = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_SubgroupID * SUBGROUP + lane;
+    const uint m0   = (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_SubgroupID * SUBGROUP) * ROWS + lane;
     Group      group = Group(0, 0, 0, true);
     uint       width = n;
     if (BY_ID) {
@@ -95,12 +108,13 @@ void main() {
     }
     // Rows and columns beyond the last repeat it, so that every invocation takes part in the broadcasts.
     const uint     matrix  = BY_ID ? group.expert : i2 / r2;
-    const uint64_t weights = a + uint64_t(matrix) * a2 + uint64_t(i3 / r3) * a3 + uint64_t(min(m0, m - 1)) * row;
+    const uint64_t weights = a + uint64_t(matrix) * a2 + uint64_t(i3 / r3) * a3;
+#define ROW(r) (weights + uint64_t(min(m0 + (r) * SUBGROUP, m - 1)) * row)
     const uint64_t inputs  = b + uint64_t(i2) * b2 + uint64_t(i3) * b3;
 #define COLUMN(c) (inputs + (BY_ID ? column_at[c] : min(n0 + (c), n - 1) * b1))
 
-    float sums[COLUMNS];
-    [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+    float sums[COLUMNS * ROWS];
+    [[unroll]] for (uint c = 0; c < COLUMNS * ROWS; c++) {
         sums[c] = 0.0;
     }
     for (uint index = 0; index * 32 < k; index++) {
@@ -110,10 +124,10 @@ void main() {
             const uint at = index * 32 + i * 4;
             w[i] = vec4(0);
             if (at + 4 <= k) {
-                w[i] = OF(dequant4, WEIGHT)(weights, at);
+                w[i] = OF(dequant4, WEIGHT)(ROW(0), at);
             } else {
                 for (uint j = 0; at + j < k; j++) {
-                    w[i][j] = OF(dequant, WEIGHT)(weights, at + j);
+                    w[i][j] = OF(dequant, WEIGHT)(ROW(0), at + j);
                 }
             }
         }
@@ -131,11 +145,52 @@ void main() {
             }
         }
 #else
-        const Block block = block_load(weights, index);
+        Block block[ROWS];
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            block[r] = block_load(ROW(r), index);
+        }
         vec2        scale[COLUMNS / SUBGROUP];
         [[unroll]] for (uint c = 0; c < COLUMNS / SUBGROUP; c++) {
             const uint64_t column = COLUMN(c * SUBGROUP + lane);
             scale[c] = uintBitsToFloat(load_u32x2(column + k + index * 8));
+        }
+#define ADD_PRODUCT(r, c, dots) \
+    { \
+        const vec2 s = subgroupBroadcast(scale[(c) / SUBGROUP], (c) % SUBGROUP); \
+        sums[(c) * ROWS + r] += SCALED(block[r], dots) * s.x + block[r].offset * s.y; \
+    }
+#ifdef BLOCK_OF_q6_K
+#define SCALED(block, dots) dot(block.scale, vec2(dots))
+#else
+#define SCALED(block, dots) (block.scale.x * float(dots.x + dots.y))
+#endif
+        if (SOFTWARE) {
+            // Floats hold a sum of 32 products of bytes exactly, and CPUs know how to multiply and add those.
+            vec4 w[ROWS * 8];
+            [[unroll]] for (uint i = 0; i < ROWS * 8; i++) {
+                w[i] = bytes_of(block[i / 8].q[i % 8]);
+            }
+            [[unroll]] for (uint c = 0; c < COLUMNS; c += TOGETHER_64) {
+                const uint64_t column = COLUMN(c + lane / 4);
+                const uvec2    eight  = load_u64(column + index * 32 + lane % 4 * 8);
+                const vec4     x[2]   = vec4[2](bytes_of(eight.x), bytes_of(eight.y));
+                [[unroll]] for (uint j = 0; j < TOGETHER_64; j++) {
+                    vec2 dots[ROWS];
+                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                        dots[r] = vec2(0);
+                    }
+                    [[unroll]] for (uint i = 0; i < 32; i++) {
+                        const float one = subgroupShuffle(x[i / 4 % 2][i % 4], j * 4 + i / 8);
+                        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                            dots[r][i / 16] = fma(w[r * 8 + i / 4][i % 4], one, dots[r][i / 16]);
+                        }
+                    }
+                    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                        ADD_PRODUCT(r, c + j, dots[r])
+                    }
+                }
+            }
+            continue;
         }
         [[unroll]] for (uint c = 0; c < COLUMNS; c += TOGETHER) {
             const uint64_t column = COLUMN(c + lane / 8);
@@ -143,31 +198,25 @@ void main() {
             [[unroll]] for (uint j = 0; j < TOGETHER; j++) {
                 ivec2 dots = ivec2(0);
                 [[unroll]] for (uint i = 0; i < 8; i++) {
-                    dots[i / 4] += dotPacked4x8EXT(int(block.q[i]), int(subgroupBroadcast(x, j * 8 + i)));
+                    dots[i / 4] += dotPacked4x8EXT(int(block[0].q[i]), int(subgroupBroadcast(x, j * 8 + i)));
                 }
-#ifdef BLOCK_OF_q6_K
-                const float product = dot(block.scale, vec2(dots));
-#else
-                const float product = block.scale.x * float(dots.x + dots.y);
-#endif
-                const vec2 s = subgroupBroadcast(scale[(c + j) / SUBGROUP], (c + j) % SUBGROUP);
-                sums[c + j] += product * s.x + block.offset * s.y;
+                ADD_PRODUCT(0, c + j, dots)
             }
         }
 #endif
     }
-    if (m0 >= m) {
-        return;
-    }
-    const uint64_t result = d + uint64_t(i2) * d2 + uint64_t(i3) * d3 + uint64_t(m0) * 4;
+    const uint64_t result = d + uint64_t(i2) * d2 + uint64_t(i3) * d3;
     [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
-        if (n0 + c < width) {
-            uint to = (n0 + c) * d1;
-            if (BY_ID) {
-                const uint pair = group_pair(pairs, group, c);
-                to = pair % used * d1 + pair / used * d2;
+        uint to = (n0 + c) * d1;
+        if (BY_ID) {
+            const uint pair = group_pair(pairs, group, c);
+            to = pair % used * d1 + pair / used * d2;
+        }
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            const uint at = m0 + r * SUBGROUP;
+            if (n0 + c < width && at < m) {
+                store_f32(result + to + at * 4, group.known ? sums[c * ROWS + r] : uintBitsToFloat(0x7fc00000));
             }
-            store_f32(result + to, group.known ? sums[c] : uintBitsToFloat(0x7fc00000));
         }
     }
 }

@@ -4,6 +4,9 @@
 // A subgroup computes ROWS rows for COLS columns. Lane l takes the units l, l + SUBGROUP, ... of each row in ascending
 // order and the parts of a unit in an order that is the lane's own; then the lanes are added by a butterfly from the
 // largest distance to the smallest. The order depends on neither ROWS nor COLS, so neither do the bits of the result.
+//
+// On a software device it computes ROWS x SUBGROUP rows, and lane l has the rows l, l + SUBGROUP, ... to itself: it goes
+// through all units in their order. Activations are loaded once for all lanes, and there is nothing to add up.
 // variant matvec_q4_0 TYPE_Q4_0 FORM=FORM_OFFSET OFFSET=8
 // variant matvec_q4_1 TYPE_Q4_1 FORM=FORM_MINIMUM
 // variant matvec_q5_0 TYPE_Q5_0 FORM=FORM_OFFSET OFFSET=16
@@ -66,6 +69,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 const bool PAIR = (MODE & (MODE_SWIGLU | MODE_GEGLU)) != 0;
+const uint STRIDE = SOFTWARE ? SUBGROUP : 1;  // rows from one of a lane to its next
 const uint TALL = PAIR ? ROWS * 2 : ROWS;  // rows of weights: those of the second matrix follow those of the first
 const uint CELLS = ROWS * COLS;            // results; the sums of the second matrix follow those of the first
 // The most cells that a lane still holds after the exchange over the distance in the name; see the end.
@@ -75,6 +79,7 @@ const uint HELD8 = SUBGROUP > 8 ? (HELD16 + 1) / 2 : CELLS;
 const uint HELD4 = SUBGROUP > 4 ? (HELD8 + 1) / 2 : CELLS;
 const uint HELD2 = SUBGROUP > 2 ? (HELD4 + 1) / 2 : CELLS;
 const uint HELD1 = (HELD2 + 1) / 2;
+const uint CELLS_AT_END = SOFTWARE ? CELLS : HELD1;
 
 // Of `before` cells from `at` on, a lane keeps the lower `after` if its bit is clear, else the rest; the partner's sums are
 // added.
@@ -111,8 +116,9 @@ void main() {
     const uint lane = gl_SubgroupInvocationID;
     // Pieces of the same rows run side by side, so that all but the first find the weights in the cache.
     const uint column = gl_WorkGroupID.x * COLS;
-    const uint row = (gl_WorkGroupID.y * (gl_WorkGroupSize.x / SUBGROUP) + gl_SubgroupID) * ROWS;
-    if (row >= p.m) {
+    const uint first_row = (gl_WorkGroupID.y * (gl_WorkGroupSize.x / SUBGROUP) + gl_SubgroupID) * ROWS * STRIDE;
+    const uint row = SOFTWARE ? first_row + lane : first_row;
+    if (first_row >= p.m) {
         return;
     }
     const uint i2 = gl_WorkGroupID.z % p.matrices;
@@ -129,7 +135,7 @@ void main() {
     }
     uint64_t rows[TALL];
     [[unroll]] for (uint r = 0; r < TALL; r++) {
-        rows[r] = (r < ROWS ? p.w : p.w2) + matrix + uint64_t(min(row + r % ROWS, p.m - 1)) * p.w_nb[0];
+        rows[r] = (r < ROWS ? p.w : p.w2) + matrix + uint64_t(min(row + r % ROWS * STRIDE, p.m - 1)) * p.w_nb[0];
     }
     // Where all experts of a token share its column, there is one column for many results.
     const uint     stride = q8_column(p.k);
@@ -140,46 +146,60 @@ void main() {
         acc[i] = 0;
     }
     // These two bits let the lanes that are served together read from different banks of the cache.
-    const uint half_first = (lane >> 2) & 1;
-    const uint part_first = PARTS == 1 ? 0 : (lane >> 1) & 1;
+    const uint half_first = SOFTWARE ? 0 : (lane >> 2) & 1;
+    const uint part_first = PARTS == 1 || SOFTWARE ? 0 : (lane >> 1) & 1;
     const uint units = p.k / (32 * PARTS);
-    for (uint base = lane; base < units; base += SUBGROUP * DEPTH) {
-        Unit u[DEPTH * TALL];
-        [[unroll]] for (uint d = 0; d < DEPTH; d++) {
-            [[unroll]] for (uint r = 0; r < TALL; r++) {
-                u[d * TALL + r] = unit_load(rows[r], min(base + d * SUBGROUP, units - 1), half_first);
-            }
-        }
-        [[unroll]] for (uint d = 0; d < DEPTH; d++) {
-            const uint unit = base + d * SUBGROUP;
-            if (DEPTH > 1 && unit >= units) {
-                break;
-            }
-            [[dont_unroll]] for (uint part = 0; part < PARTS; part++) {
-                const uint h = part ^ part_first;
-                Part q[TALL];
+    const uint step = SOFTWARE ? 1 : SUBGROUP * DEPTH;
+    uint base = SOFTWARE ? 0 : lane;
+    // llvmpipe goes once more through the body of a loop whose condition stands before it, with all lanes masked.
+    if (base < units) {
+        do {
+            Unit u[DEPTH * TALL];
+            [[unroll]] for (uint d = 0; d < DEPTH; d++) {
                 [[unroll]] for (uint r = 0; r < TALL; r++) {
-                    q[r] = unit_part(u[d * TALL + r], unit, h, half_first);
+                    u[d * TALL + r] = unit_load(rows[r], min(base + d * SUBGROUP, units - 1), half_first);
                 }
-                [[unroll]] for (uint j = 0; j < COLS; j++) {
-                    const Act a = act_load(x + uint64_t(min(column + j, p.columns - 1)) * stride, p.k, unit_block(unit, h), half_first);
+            }
+            [[unroll]] for (uint d = 0; d < DEPTH; d++) {
+                const uint unit = base + d * SUBGROUP;
+                if (DEPTH > 1 && unit >= units) {
+                    break;
+                }
+                [[dont_unroll]] for (uint part = 0; part < PARTS; part++) {
+                    const uint h = part ^ part_first;
+                    Part q[TALL];
                     [[unroll]] for (uint r = 0; r < TALL; r++) {
-                        const uint i = r / ROWS * CELLS + j * ROWS + r % ROWS;
-                        acc[i] = accumulate(acc[i], q[r], a);
+                        q[r] = unit_part(u[d * TALL + r], unit, h, half_first);
+                    }
+                    [[unroll]] for (uint j = 0; j < COLS; j++) {
+                        const uint64_t from = x + uint64_t(min(column + j, p.columns - 1)) * stride;
+                        Act a;
+                        if (SOFTWARE) {
+                            a = act_share(from, p.k, unit_block(unit, h), lane);
+                        } else {
+                            a = act_load(from, p.k, unit_block(unit, h), half_first);
+                        }
+                        [[unroll]] for (uint r = 0; r < TALL; r++) {
+                            const uint i = r / ROWS * CELLS + j * ROWS + r % ROWS;
+                            acc[i] = accumulate(acc[i], q[r], a);
+                        }
                     }
                 }
             }
-        }
+            base += step;
+        } while (base < units);
     }
 
-    uint held;   // cells of this lane
-    uint first;  // the first of them
-    BUTTERFLY(0)
-    if (PAIR) {
-        BUTTERFLY(CELLS)
+    uint held = CELLS;  // cells of this lane
+    uint first = 0;     // the first of them
+    if (!SOFTWARE) {
+        BUTTERFLY(0)
+        if (PAIR) {
+            BUTTERFLY(CELLS)
+        }
     }
-    [[unroll]] for (uint i = 0; i < HELD1; i++) {
-        const uint r = row + (first + i) % ROWS;
+    [[unroll]] for (uint i = 0; i < CELLS_AT_END; i++) {
+        const uint r = row + (first + i) % ROWS * STRIDE;
         const uint j = column + (first + i) / ROWS;
         if (i < held && r < p.m && (COLS == 1 || j < p.columns)) {
             float value = acc[i];

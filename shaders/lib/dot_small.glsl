@@ -28,6 +28,10 @@ Unit unit_load(uint64_t row, uint unit, uint b) {
 struct Unit { ivec4 q; vec2 dm; };
 Unit unit_load(uint64_t row, uint unit, uint b) {
     const uint64_t at = row + unit * 20;
+    if (SOFTWARE) {
+        const Window r = window(at, 20, 4);
+        return Unit(window_u32x4(r, 4), halves(window_u32(r, 0)));
+    }
     return Unit(ivec4(load_u32(at + 4), load_u32(at + 8), load_u32(at + 12), load_u32(at + 16)), halves(load_u32(at)));
 }
 #elif defined(TYPE_Q5_0)

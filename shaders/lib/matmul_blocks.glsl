@@ -1,6 +1,8 @@
 // Blocks of 32 weights as signed bytes, for integer dot products. The variant names the type by BLOCK_OF_<type>.
 //   Block block_load(uint64_t row, uint index)
 // A weight is scale * byte + offset, with one scale for each half of the block.
+#include "window.glsl"
+
 struct Block {
     uint  q[8];
     vec2  scale;
@@ -27,8 +29,12 @@ Block block_load(uint64_t row, uint index) {
     const uint     fifth  = word_even(at + 2);
     const float    bias   = 16.0;
 #endif
+    Window r;
+    if (SOFTWARE) {
+        r = window(quants, 16);
+    }
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        const uint w = word_even(quants + i * 4);
+        const uint w = SOFTWARE ? window_u32(r, i * 4) : word_even(quants + i * 4);
         b.q[i]       = (w & 0x0f0f0f0f) | spread(fifth >> (4 * i));
         b.q[i + 4]   = ((w >> 4) & 0x0f0f0f0f) | spread(fifth >> (4 * i + 16));
     }
@@ -42,20 +48,26 @@ Block block_load(uint64_t row, uint index) {
 Block block_load(uint64_t row, uint index) {
     Block b;
 #ifdef BLOCK_OF_q4_1
+    const uint     bytes  = 20;
     const uint64_t at     = row + index * 20;
     const uint64_t quants = at + 4;
     const uint     fifth  = 0;
 #else
+    const uint     bytes  = 24;
     const uint64_t at     = row + index * 24;
     const uint64_t quants = at + 8;
     const uint     fifth  = load_u32(at + 4);
 #endif
+    Window r;
+    if (SOFTWARE) {
+        r = window(at, bytes, 4);
+    }
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        const uint w = load_u32(quants + i * 4);
+        const uint w = SOFTWARE ? window_u32(r, bytes - 16 + i * 4) : load_u32(quants + i * 4);
         b.q[i]       = (w & 0x0f0f0f0f) | spread(fifth >> (4 * i));
         b.q[i + 4]   = ((w >> 4) & 0x0f0f0f0f) | spread(fifth >> (4 * i + 16));
     }
-    const vec2 d = unpackHalf2x16(load_u32(at));
+    const vec2 d = unpackHalf2x16(SOFTWARE ? window_u32(r, 0) : load_u32(at));
     b.scale  = d.xx;
     b.offset = d.y;
     return b;
@@ -66,10 +78,18 @@ Block block_load(uint64_t row, uint index) {
 Block block_load(uint64_t row, uint index) {
     Block          b;
     const uint64_t at = row + index * 34;
-    [[unroll]] for (uint i = 0; i < 8; i++) {
-        b.q[i] = word_even(at + 2 + i * 4);
+    if (SOFTWARE) {
+        const Window r = window(at, 34);
+        [[unroll]] for (uint i = 0; i < 8; i++) {
+            b.q[i] = window_u32(r, 2 + i * 4);
+        }
+        b.scale = vec2(unpackHalf2x16(window_u16(r, 0)).x);
+    } else {
+        [[unroll]] for (uint i = 0; i < 8; i++) {
+            b.q[i] = word_even(at + 2 + i * 4);
+        }
+        b.scale = vec2(load_f16(at));
     }
-    b.scale  = vec2(load_f16(at));
     b.offset = 0.0;
     return b;
 }

@@ -71,6 +71,9 @@ impl Pipelines {
         let words = words(shader).ok_or_else(|| GpuError::Driver(format!("there is no shader {shader}")))?;
         let mut constants = spec.to_vec();
         let mut ids: Vec<u32> = (0..spec.len() as u32).collect();
+        // `SOFTWARE` of `lib/memory.glsl`.
+        constants.push(u32::from(self.device.caps.software));
+        ids.push(102);
         if CHECKED {
             constants.extend([self.check_table as u32, (self.check_table >> 32) as u32]);
             ids.extend([100, 101]);

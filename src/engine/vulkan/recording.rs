@@ -252,8 +252,9 @@ impl Recording {
         let (begin, raw) = (Instant::now(), &self.device.raw);
         // SAFETY: the fence is live and was submitted.
         unsafe {
-            // Waking from a blocking wait takes tens of microseconds, so the first moments are spent asking.
-            while begin.elapsed() < SPIN {
+            // Waking from a blocking wait takes tens of microseconds, so the first moments are spent asking; but not where
+            // that takes a core from the device.
+            while !self.device.caps.software && begin.elapsed() < SPIN {
                 if raw.get_fence_status(self.fence)? {
                     break;
                 }

@@ -8,12 +8,14 @@ use crate::graph::{Node, Tensor, Type};
 use std::sync::{Arc, OnceLock};
 
 /// The device for tests: hardware if there is any, else a software device. `None`, said and counted, without either.
-pub fn gpu() -> Option<&'static Gpu> {
-    static GPU: OnceLock<Result<Gpu, String>> = OnceLock::new();
-    let gpu = GPU.get_or_init(|| {
+/// `hardware`: take the paths of hardware on a software device too.
+fn gpu(hardware: bool) -> Option<&'static Gpu> {
+    static GPUS: [OnceLock<Result<Gpu, String>>; 2] = [const { OnceLock::new() }; 2];
+    let gpu = GPUS[usize::from(hardware)].get_or_init(|| {
         let found = survey()?;
-        let found = choose(&found, Wish::Auto).or_else(|_| choose(&found, Wish::Lavapipe))?;
-        Gpu::open(found, None, super::Wish::default())
+        let mut found = choose(&found, Wish::Auto).or_else(|_| choose(&found, Wish::Lavapipe))?.clone();
+        found.caps.software &= !hardware;
+        Gpu::open(&found, None, super::Wish::default())
     });
     match gpu {
         Ok(gpu) => Some(gpu),
@@ -33,7 +35,18 @@ pub struct Room {
 impl Room {
     /// An empty room; `None` without a device.
     pub fn new() -> Option<Room> {
-        gpu().map(|gpu| Room { gpu, held: Vec::new() })
+        gpu(false).map(|gpu| Room { gpu, held: Vec::new() })
+    }
+
+    /// Both ways, if the device is a software device.
+    pub fn both() -> impl Iterator<Item = Room> {
+        let software = Room::new().filter(|room| room.caps().software);
+        [software, Room::as_hardware()].into_iter().flatten()
+    }
+
+    /// One in which a software device does as hardware would, so that its shaders are tested without any.
+    pub fn as_hardware() -> Option<Room> {
+        gpu(true).map(|gpu| Room { gpu, held: Vec::new() })
     }
 
     /// The device.

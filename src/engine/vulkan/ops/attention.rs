@@ -5,8 +5,8 @@
 //! to finish joins the pieces in order. So the result of a query has the same bits whatever other queries are computed
 //! with it.
 //!
-//! More queries, on a device with f16 matrices: each row goes through the whole KV length in one workgroup. Its bits do not
-//! depend on the other queries either, but they are not those of the first way, which keeps f32 throughout.
+//! More queries, on a device with f16 matrices or on a software device: each row goes through the whole KV length in one
+//! workgroup. Its bits do not depend on the other queries either, but they are not those of the first way.
 
 use super::quantize::{FORM, Q8};
 use super::{Dispatch, Lowering, Params, Push, Reject, Span, TensorParams};
@@ -49,11 +49,7 @@ pub fn lower(node: &Node, cx: &mut Lowering) -> Result<(), Reject> {
 /// As [`lower`].
 pub fn lower_with(node: &Node, cx: &mut Lowering, int8: bool) -> Result<(), Reject> {
     let a = Attention::read(node, cx)?;
-    let keys = if a.n > FEW { keys_of_matrices(&a, cx.caps) } else { None };
-    let plan = match keys {
-        Some(keys) => Plan { workgroup: WORKGROUP, step: keys, pieces: 0 },
-        None => Plan::of(&a, cx.caps),
-    };
+    let plan = Plan::of_whole(&a, cx.caps).unwrap_or_else(|| Plan::of(&a, cx.caps));
     // One piece leaves its result at once.
     let records = if plan.pieces > 1 { plan.pieces } else { 0 };
     // Cut long prompts: by sequence if one query of all of them is too much already, then by query.
@@ -70,7 +66,7 @@ pub fn lower_with(node: &Node, cx: &mut Lowering, int8: bool) -> Result<(), Reje
     let queries = if queries < a.n && queries > 64 { queries / 64 * 64 } else { queries };
     // The ring of scratch memory would come round during a long prompt.
     let whole = queries == a.n && sequences == a.sequences;
-    let columns = (int8 && whole && keys.is_none() && a.dv.is_multiple_of(32)).then(|| {
+    let columns = (int8 && whole && plan.pieces > 0 && a.dv.is_multiple_of(32)).then(|| {
         let mut row = node.dst;
         row.ne = [(a.dv * a.heads) as i64, (a.n * a.sequences) as i64, 1, 1];
         row.nb = Tensor::new(Type::F32, row.ne).nb;
@@ -81,8 +77,8 @@ pub fn lower_with(node: &Node, cx: &mut Lowering, int8: bool) -> Result<(), Reje
             let n = queries.min(a.n - first);
             let mut cut = Cut { first, n, sequence, sequences, plan, parts: None };
             let work = work_of(n, sequences);
-            if keys.is_some() {
-                cx.push(matrices_of(&a, &cut, cx.caps.subgroup, work));
+            if plan.pieces == 0 {
+                cx.push(whole_of(&a, &cut, cx.caps, work));
                 continue;
             }
             cut.parts = (records > 0).then(|| cx.scratch(scratch_of(n, sequences)));
@@ -100,13 +96,24 @@ pub fn lower_with(node: &Node, cx: &mut Lowering, int8: bool) -> Result<(), Reje
 #[derive(Clone, Copy)]
 struct Plan {
     workgroup: u32,
-    /// Positions of a piece, or of a tile of the matrices.
+    /// Positions of a piece, of a tile of the matrices, or of a step of a software device.
     step: u64,
-    /// Pieces; none for the matrices.
+    /// Pieces; none for the whole length at once.
     pieces: u64,
 }
 
 impl Plan {
+    /// The whole length at once.
+    fn of_whole(a: &Attention, caps: &Caps) -> Option<Plan> {
+        if caps.software {
+            // The compiler's work grows with the elements of a step, all of which have code of their own.
+            let step = [(128, 4), (256, 2)].into_iter().find(|(d, _)| a.dk.max(a.dv) <= *d)?.1;
+            return Some(Plan { workgroup: caps.subgroup, step, pieces: 0 });
+        }
+        let keys = if a.n > FEW { keys_of_matrices(a, caps) } else { None };
+        keys.map(|step| Plan { workgroup: WORKGROUP, step, pieces: 0 })
+    }
+
     fn of(a: &Attention, caps: &Caps) -> Plan {
         // A row's sums over V, one for each subgroup, share 8 KiB of memory.
         let subgroup = u64::from(caps.subgroup);
@@ -236,16 +243,20 @@ fn pieces_of(a: &Attention, cut: &Cut, columns: Option<Span>, work: f64, cx: &mu
     }
 }
 
-fn matrices_of(a: &Attention, cut: &Cut, subgroup: u32, work: f64) -> Dispatch {
+fn whole_of(a: &Attention, cut: &Cut, caps: &Caps, work: f64) -> Dispatch {
     let rows = a.heads / a.kv_heads * cut.n;
     let result = cut.result(a);
-    let whole = a.n_kv.is_multiple_of(cut.plan.step)
+    let (shader, rows_of_subgroup) =
+        if caps.software { ("attention_lane", caps.subgroup) } else { ("attention_tile", 16) };
+    // The mask is read by four positions at a time.
+    let whole = a.n_kv.is_multiple_of(cut.plan.step.max(4))
         && a.mask.is_some_and(|m| m.address.is_multiple_of(8) && m.nb[1..].iter().all(|nb| nb.is_multiple_of(8)));
+    let each = u64::from(cut.plan.workgroup / caps.subgroup * rows_of_subgroup);
     Dispatch {
-        shader: "attention_tile",
-        spec: spec_of(a, cut, subgroup, cut.plan.step, if whole { 16 } else { 0 }),
+        shader,
+        spec: spec_of(a, cut, caps.subgroup, cut.plan.step, if whole { 16 } else { 0 }),
         push: push_of(a, cut, result.start, a.n * a.heads, sinks_of(a)),
-        groups: [rows.div_ceil(u64::from(WORKGROUP / subgroup) * 16) as u32, 1, (a.kv_heads * cut.sequences) as u32],
+        groups: [rows.div_ceil(each) as u32, 1, (a.kv_heads * cut.sequences) as u32],
         reads: a.reads.clone(),
         writes: vec![result],
         work,

@@ -136,7 +136,11 @@ fn compute(room: &mut Room, case: &Case, n: usize) -> (Vec<f32>, Vec<f32>) {
 const TOLERANCE: f64 = 1e-10;
 
 fn check(cases: &[Case]) {
-    let Some(mut room) = Room::new() else { return };
+    check_in(Room::as_hardware(), cases);
+}
+
+fn check_in(room: Option<Room>, cases: &[Case]) {
+    let Some(mut room) = room else { return };
     for (i, case) in cases.iter().enumerate() {
         let (got, want) = compute(&mut room, case, case.s.n);
         let error = nmse(&want, &got);
@@ -189,6 +193,19 @@ fn softcap() {
     check(&[Case { softcap: 2.0, s: Sizes { heads: 2, n: 1, ..PLAIN.s }, ..PLAIN }]);
 }
 
+#[test]
+fn rows_of_a_software_device() {
+    let s = PLAIN.s;
+    let few =
+        Case { s: Sizes { dk: 40, dv: 72, heads: 1, kv_heads: 1, n: 33, n_kv: 113, ..s }, mask_rows: 64, ..PLAIN };
+    let open =
+        Case { s: Sizes { dk: 80, dv: 80, heads: 3, kv_heads: 3, n: 1, n_kv: 17, batch: 2 }, mask_rows: 0, ..PLAIN };
+    let slopes = Case { s: Sizes { heads: 6, kv_heads: 3, n: 1, ..s }, sinks: true, max_bias: 8.0, ..PLAIN };
+    let long = Case { s: Sizes { dk: 192, dv: 128, n: 16, n_kv: 64, ..s }, mask_rows: 32, softcap: 2.0, ..PLAIN };
+    let blocks = Case { k: Type::Q8_0, v: Type::F32, ..PLAIN };
+    check_in(Room::new(), &[few, open, slopes, long, blocks]);
+}
+
 /// One head and one query: what matters is the type.
 fn cache(k: Type, v: Type) {
     check(&[Case { k, v, s: Sizes { heads: 1, kv_heads: 1, n: 1, n_kv: 90, ..PLAIN.s }, mask_rows: 1, ..PLAIN }]);
@@ -220,7 +237,10 @@ fn caches_of_q5_0_and_iq4_nl() {
 
 #[test]
 fn the_bits_of_a_query_do_not_depend_on_the_others() {
-    let Some(mut room) = Room::new() else { return };
+    Room::both().for_each(bits_of_queries);
+}
+
+fn bits_of_queries(mut room: Room) {
     // Several pieces, and one; up to 8 rows in a workgroup; of 33 queries with the look for hidden positions.
     for (n_kv, counts) in [(700, [1, 16]), (150, [1, 32])] {
         let s = Sizes { heads: 2, kv_heads: 1, n: 33, n_kv, ..PLAIN.s };
@@ -236,7 +256,7 @@ fn the_bits_of_a_query_do_not_depend_on_the_others() {
 
 #[test]
 fn a_recording_counts_its_pieces_anew_each_time() {
-    let Some(mut room) = Room::new() else { return };
+    let Some(mut room) = Room::as_hardware() else { return };
     let q = room.f32([64, 1, 4, 1], &noise(1, 256));
     let [k, v] = [2, 3].map(|seed| room.f32([64, 700, 2, 1], &noise(seed, 64 * 700 * 2)));
     let dst = room.empty(Type::F32, [64, 4, 1, 1]);
@@ -253,7 +273,7 @@ fn a_recording_counts_its_pieces_anew_each_time() {
 
 #[test]
 fn the_result_is_left_as_int8_blocks_too() {
-    let caps = Caps::for_tests();
+    let caps = Caps { software: false, ..Caps::for_tests() };
     let (q, k) = (Tensor::new(Type::F32, [64, 3, 4, 1]), Tensor::new(Type::F16, [64, 70, 2, 1]));
     let dst = Tensor::new(Type::F32, [64, 4, 3, 1]);
     let mut cx = Lowering::question(&caps);
@@ -268,7 +288,10 @@ fn the_result_is_left_as_int8_blocks_too() {
 
 #[test]
 fn a_row_of_which_all_is_hidden_is_zero() {
-    let Some(mut room) = Room::new() else { return };
+    Room::both().for_each(all_hidden);
+}
+
+fn all_hidden(mut room: Room) {
     let [q, k, v] = [1, 2, 3].map(|seed| room.f32([64, 70, 1, 1], &noise(seed, 64 * 70)));
     let mask = room.place(Tensor::new(Type::F16, [70, 70, 1, 1]), &[0, 0xfc].repeat(70 * 70));
     let dst = room.empty(Type::F32, [64, 1, 70, 1]);
@@ -278,7 +301,7 @@ fn a_row_of_which_all_is_hidden_is_zero() {
 
 #[test]
 fn long_prompts_are_cut_and_every_query_is_computed_once() {
-    let caps = Caps::for_tests();
+    let caps = Caps { software: false, ..Caps::for_tests() };
     let t = |ty, ne| Tensor::new(ty, ne);
     let (q, k) = (t(Type::F32, [128, 512, 32, 2]), t(Type::F16, [128, 16384, 8, 2]));
     let node = Node::new(OP, t(Type::F32, [128, 32, 512, 2]), &[q, k, k]);
@@ -291,7 +314,12 @@ fn long_prompts_are_cut_and_every_query_is_computed_once() {
 
 #[test]
 fn matrices_take_prompts_of_halves_and_blocks_where_the_device_has_them() {
-    let caps = Caps { subgroup: 32, matrix_f16: Some(MatrixShape { m: 16, n: 16, k: 16 }), ..Caps::for_tests() };
+    let caps = Caps {
+        subgroup: 32,
+        matrix_f16: Some(MatrixShape { m: 16, n: 16, k: 16 }),
+        software: false,
+        ..Caps::for_tests()
+    };
     let first = |caps: &Caps, n: i64, head: i64, ty: Type| {
         let (q, k) = (Tensor::new(Type::F32, [head, n, 32, 1]), Tensor::new(ty, [head, 512, 8, 1]));
         let mut cx = Lowering::question(caps);
@@ -305,12 +333,14 @@ fn matrices_take_prompts_of_halves_and_blocks_where_the_device_has_them() {
     for (n, head, ty) in [(16, 128, Type::F16), (17, 512, Type::F16), (17, 128, Type::F32)] {
         assert_eq!(first(&caps, n, head, ty).shader, "attention_piece", "{n} {head} {ty:?}");
     }
-    assert_eq!(first(&Caps::for_tests(), 17, 128, Type::F16).shader, "attention_piece");
+    assert_eq!(first(&Caps { matrix_f16: None, ..caps }, 17, 128, Type::F16).shader, "attention_piece");
+    assert_eq!(first(&Caps::for_tests(), 1, 128, Type::F16).shader, "attention_lane");
+    assert_eq!(first(&Caps::for_tests(), 17, 512, Type::F16).shader, "attention_piece");
 }
 
 #[test]
 fn what_the_shader_does_not_take_is_refused_with_its_numbers() {
-    let caps = Caps::for_tests();
+    let caps = Caps { software: false, ..Caps::for_tests() };
     let node = |dk: i64, kt: Type| {
         let (q, k) = (Tensor::new(Type::F32, [dk, 1, 4, 1]), Tensor::new(kt, [dk, 64, 2, 1]));
         Node::new(OP, Tensor::new(Type::F32, [dk, 4, 1, 1]), &[q, k, k])

@@ -136,7 +136,7 @@ fn by_tile(product: &Product, cx: &mut Lowering) -> Result<(), Reject> {
         return refuse(format!("strides {:?}, subgroups of {subgroup}", product.b.nb));
     }
     let (width, size) = (matmul_tile::columns(subgroup), matmul_tile::size(subgroup));
-    let groups = Groups::new(product, width, size)?;
+    let groups = Groups::new(product, width, size * matmul_tile::rows(product.a.ty, cx.caps))?;
     let (shader, sorted, columns, start, column) = match matmul_tile::dot_shader(product.a.ty) {
         Some(shader) if cx.caps.dot => {
             quantizable(&product.b)?;

@@ -3,6 +3,7 @@
 use super::matmul::Product;
 use super::quantize::quantized;
 use super::{Dispatch, Lowering, Push, Reject};
+use crate::engine::vulkan::caps::Caps;
 use crate::graph::Type;
 
 /// Columns of a workgroup: as many sums as an invocation can keep at hand. On a software device 32 are a third faster than
@@ -12,9 +13,14 @@ pub fn columns(subgroup: u32) -> u32 {
     if cfg!(test) { subgroup } else { subgroup.max(32) }
 }
 
-/// Invocations of a workgroup, one for each row of weights.
+/// Invocations of a workgroup.
 pub fn size(subgroup: u32) -> u32 {
     subgroup * 4
+}
+
+/// Rows of weights of an invocation; `ROWS` of the shader. On a software device more share the load of an activation.
+pub fn rows(ty: Type, caps: &Caps) -> u32 {
+    if caps.software && caps.dot && dot_shader(ty).is_some() { 4 } else { 1 }
 }
 
 /// Whether the shaders are written for subgroups of this size.
@@ -69,7 +75,7 @@ pub fn lower(product: &Product, cx: &mut Lowering) -> Result<(), Reject> {
         return Err(Reject::Shape("MUL_MAT", format!("strides {:?}, subgroups of {subgroup}", product.b.nb)));
     }
     let size = size(subgroup);
-    let groups = [product.n.div_ceil(columns), product.m.div_ceil(size), product.batches];
+    let groups = [product.n.div_ceil(columns), product.m.div_ceil(size * rows(product.a.ty, cx.caps)), product.batches];
     if groups.iter().any(|g| *g > 65535) {
         return Err(Reject::Shape("MUL_MAT", format!("{groups:?} tiles")));
     }

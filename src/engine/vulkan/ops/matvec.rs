@@ -53,12 +53,18 @@ impl MatvecParts {
 pub struct Geometry {
     /// Subgroups of a workgroup.
     pub subgroups: u32,
-    /// Rows of a subgroup.
+    /// Rows of a subgroup; on a software device, of each of its invocations.
     pub rows: u32,
     /// The most columns of a subgroup; more are cut into pieces of like size that read the weights again.
     pub columns: u32,
     /// Units of a row that a lane loads before it computes.
     pub depth: u32,
+}
+
+impl Geometry {
+    fn rows_of_subgroup(self, caps: &Caps) -> u32 {
+        if caps.software { self.rows * caps.subgroup } else { self.rows }
+    }
 }
 
 /// The shader of a type of weights, and the alignment of its rows that the shader's loads need.
@@ -130,7 +136,7 @@ pub fn lower_parts(parts: &MatvecParts, cx: &mut Lowering) -> Result<(), Reject>
     let pieces = columns.div_ceil(if ids.is_some() { 1 } else { g.columns });
     let width = columns.div_ceil(pieces);
     let matrices = u32::try_from(dst.ne[2] * dst.ne[3]).unwrap_or(u32::MAX);
-    let groups = [pieces, pdst.ne[0].div_ceil(g.subgroups * g.rows), matrices];
+    let groups = [pieces, pdst.ne[0].div_ceil(g.subgroups * g.rows_of_subgroup(cx.caps)), matrices];
     if groups.iter().any(|n| *n > MAX_GROUPS) {
         return Err(Reject::Shape("MUL_MAT", format!("{:?} x {:?} in workgroups {groups:?}", w.ne, x.ne)));
     }
@@ -231,11 +237,14 @@ fn cut(parts: &MatvecParts, columns: u32, caps: &Caps) -> Result<(Geometry, bool
     // For more columns a dispatch of its own is faster: 25.5 us instead of 30.1 for two columns of the gated product below.
     let int8 = parts.int8 && m % 32 == 0 && (columns == 1 || parts.geometry.is_some());
     let mut g = parts.geometry.unwrap_or_else(|| geometry(parts, columns, caps));
+    // There all lanes have the same unit.
+    g.depth = if caps.software { 1 } else { g.depth };
+    let rows = g.rows_of_subgroup(caps);
     if int8 {
-        g.subgroups = 32 / g.rows;
+        g.subgroups = 32 / rows;
     }
     let fits = g.subgroups * caps.subgroup <= caps.invocations;
-    if !fits || int8 && 32 % g.rows != 0 || parts.pair.is_some() && parts.add.is_some() {
+    if !fits || int8 && 32 % rows != 0 || parts.pair.is_some() && parts.add.is_some() {
         return Err(Reject::Shape("MUL_MAT", format!("{m} rows in {g:?}, of the kind that is asked for")));
     }
     Ok((g, int8))
@@ -256,9 +265,9 @@ fn geometry(parts: &MatvecParts, columns: u32, caps: &Caps) -> Geometry {
     let (long, many) = (k > 8192, m > 8192);
     let by_fours = m > 4096 && !many;
     let (subgroups, rows, columns) = match columns {
-        // A software device compiles larger pieces for seconds.
-        _ if caps.software && parts.pair.is_some() => (2, 1, 4),
-        _ if caps.software => (4, 4, 4),
+        // As many rows as share an activation and fit into 32; a software device compiles larger pieces for seconds.
+        1 if caps.software => (1, (32 / caps.subgroup).clamp(1, 4), 1),
+        _ if caps.software => (1, if parts.pair.is_some() { 1 } else { 2 }, 4),
         1 if parts.int8 => (8, 4, 1),
         1 => (4, if parts.pair.is_some() || many { 2 } else { 1 }, 1),
         4 if by_fours && parts.pair.is_none() => (4, 4, 4),

@@ -67,22 +67,27 @@ fn length(ty: Type) -> usize {
 
 #[test]
 fn every_type_is_near_the_product_in_double_precision() {
-    let Some(mut room) = Room::new() else { return };
-    let (m, n) = (5, 3);
-    for ty in TYPES {
-        let k = length(ty);
-        let bytes = weights(ty, k * m, 1);
-        let w = room.place(Tensor::new(ty, [k as i64, m as i64, 1, 1]), &bytes);
-        let values = noise(2, k * n);
-        let x = room.f32([k as i64, n as i64, 1, 1], &values);
-        let dst = room.empty(Type::F32, [m as i64, n as i64, 1, 1]);
-        room.run(&[Node::new("MUL_MAT", dst, &[w, x])]);
-        let row = bytes.len() / m;
-        for (i, got) in room.values(&dst).into_iter().enumerate() {
-            let (r, j) = (i % m, i / m);
-            let want = product(ty, &bytes[r * row..][..row], &values[j * k..][..k]);
-            check(&format!("{} row {r} column {j}", ty.name()), got, want);
+    for mut room in Room::both() {
+        for ty in TYPES {
+            near(&mut room, ty);
         }
+    }
+}
+
+fn near(room: &mut Room, ty: Type) {
+    let (m, n) = (5, 3);
+    let k = length(ty);
+    let bytes = weights(ty, k * m, 1);
+    let w = room.place(Tensor::new(ty, [k as i64, m as i64, 1, 1]), &bytes);
+    let values = noise(2, k * n);
+    let x = room.f32([k as i64, n as i64, 1, 1], &values);
+    let dst = room.empty(Type::F32, [m as i64, n as i64, 1, 1]);
+    room.run(&[Node::new("MUL_MAT", dst, &[w, x])]);
+    let row = bytes.len() / m;
+    for (i, got) in room.values(&dst).into_iter().enumerate() {
+        let (r, j) = (i % m, i / m);
+        let want = product(ty, &bytes[r * row..][..row], &values[j * k..][..k]);
+        check(&format!("{} row {r} column {j}", ty.name()), got, want);
     }
 }
 
@@ -96,17 +101,20 @@ fn bits(room: &mut Room, w: Tensor, values: &[f32], n: usize, geometry: Option<G
 }
 
 fn same_bits(types: &[Type], cases: &[(usize, Option<Geometry>)]) {
-    let Some(mut room) = Room::new() else { return };
+    for mut room in Room::both() {
+        types.iter().for_each(|ty| same_bits_of(&mut room, ty, cases));
+    }
+}
+
+fn same_bits_of(room: &mut Room, ty: &Type, cases: &[(usize, Option<Geometry>)]) {
     let m = 5;
-    for ty in types {
-        let k = length(*ty);
-        let w = room.place(Tensor::new(*ty, [k as i64, m, 1, 1]), &weights(*ty, k * m as usize, 3));
-        let values = noise(4, k * 16);
-        let all = bits(&mut room, w, &values, 16, Some(Geometry { subgroups: 1, rows: 1, columns: 1, depth: 1 }));
-        for (n, geometry) in cases {
-            let some = bits(&mut room, w, &values, *n, *geometry);
-            assert_eq!(some, all[..some.len()], "{} in {n} columns, {geometry:?}", ty.name());
-        }
+    let k = length(*ty);
+    let w = room.place(Tensor::new(*ty, [k as i64, m, 1, 1]), &weights(*ty, k * m as usize, 3));
+    let values = noise(4, k * 16);
+    let all = bits(room, w, &values, 16, Some(Geometry { subgroups: 1, rows: 1, columns: 1, depth: 1 }));
+    for (n, geometry) in cases {
+        let some = bits(room, w, &values, *n, *geometry);
+        assert_eq!(some, all[..some.len()], "{} in {n} columns, {geometry:?}", ty.name());
     }
 }
 
@@ -133,7 +141,7 @@ fn a_column_has_the_same_bits_in_every_geometry() {
 
 #[test]
 fn more_columns_than_the_widest_are_done_in_pieces() {
-    let Some(mut room) = Room::new() else { return };
+    let Some(mut room) = Room::as_hardware() else { return };
     let (k, m, n) = (64, 3, 37);
     let bytes = weights(Type::Q8_0, k * m, 5);
     let w = room.place(Tensor::new(Type::Q8_0, [k as i64, m as i64, 1, 1]), &bytes);
@@ -149,7 +157,7 @@ fn more_columns_than_the_widest_are_done_in_pieces() {
 
 #[test]
 fn matrices_are_shared_and_rows_may_lie_apart() {
-    let Some(mut room) = Room::new() else { return };
+    let Some(mut room) = Room::as_hardware() else { return };
     let (k, m) = (64, 3);
     // Two matrices of weights for four of activations; rows of both have a gap, and columns alternate with others.
     let mut w = Tensor::new(Type::Q4_0, [k, m, 2, 1]);
@@ -176,7 +184,7 @@ fn matrices_are_shared_and_rows_may_lie_apart() {
 
 #[test]
 fn experts_are_chosen_for_each_column() {
-    let Some(mut room) = Room::new() else { return };
+    let Some(mut room) = Room::as_hardware() else { return };
     let (k, m, experts, used, tokens) = (256_usize, 6_usize, 4_usize, 2_usize, 3_usize);
     let bytes = weights(Type::Q4_K, k * m * experts, 10);
     let w = room.place(Tensor::new(Type::Q4_K, [k as i64, m as i64, experts as i64, 1]), &bytes);
@@ -203,7 +211,10 @@ fn experts_are_chosen_for_each_column() {
 
 #[test]
 fn gate_up_and_their_function_in_one_have_the_bits_of_the_chain() {
-    let Some(mut room) = Room::new() else { return };
+    Room::both().for_each(gate_up);
+}
+
+fn gate_up(mut room: Room) {
     let (k, m) = (256, 64);
     for (ty, glu, sub, n) in [(Type::Q4_K, Glu::Swiglu, "SWIGLU", 1), (Type::Q4_0, Glu::Geglu, "GEGLU", 5)] {
         let mut place = |seed| {

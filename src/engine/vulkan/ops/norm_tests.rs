@@ -2,7 +2,7 @@
 
 use super::super::super::memory::{Memory, Role};
 use super::super::super::recording::Recording;
-use super::super::super::testing::{Room, gpu, nmse, noise};
+use super::super::super::testing::{Room, nmse, noise};
 use super::super::Span;
 use super::super::quantize::quantized;
 use super::*;
@@ -92,7 +92,7 @@ fn groups_of_channels_are_rows() {
 
 /// Runs what `lower` lowers; gives back the bytes of the spans that it names.
 fn run_lowered(lower: impl Fn(&mut Lowering) -> Vec<Span>) -> Vec<Vec<u8>> {
-    let gpu = gpu().unwrap();
+    let gpu = Room::new().unwrap().gpu();
     let mut question = Lowering::new(&gpu.device.caps, &gpu.buffers, 0, 0);
     lower(&mut question);
     let scratch = Memory::new(&gpu.device, Role::Tensors, question.scratch_peak).unwrap();
