@@ -80,7 +80,7 @@ impl Bench<'_> {
 
     /// One graph; gives the seconds of the trial beside it.
     fn pass(&mut self) -> f64 {
-        let (turn, idle) = (self.asked % self.graphs.len(), self.asked % SEQUENCE == 0);
+        let (turn, idle) = (self.asked % self.graphs.len(), self.asked.is_multiple_of(SEQUENCE));
         self.asked += 1;
         let graph = &self.graphs[turn];
         let decision = ask(&mut self.planner, &self.truth, graph, idle);

@@ -112,13 +112,14 @@ impl Search<'_> {
     /// The price of a node on one engine: in the step of the node `before`, or in a new one.
     fn whole(&self, at: usize, kind: EngineKind, before: Option<usize>, from: usize) -> f64 {
         let p = self.truth.worker(kind);
-        let speed = if p.link.is_none() { self.truth.heat.speed() } else { 1.0 };
+        let slow = self.truth.share_of_power(&[p]);
+        let (speed, watts) = (self.truth.pace(p, slow), self.truth.watts(p, slow));
         let warm = if kinds(from).contains(&kind) { WARM } else { 1.0 };
         let launch = if before.is_some() { 0.0 } else { p.launch * warm };
         let price = |graph: &Graph| {
             let seconds = p.alone(&graph.nodes[at], None, before.map(|b| &graph.nodes[b])).seconds / speed;
             let idle = self.truth.idle * (seconds + launch);
-            let joules = idle + p.watts * (seconds + WAITING * launch);
+            let joules = idle + watts * (seconds + WAITING * launch);
             self.measure.of(Cost { seconds: seconds + launch, joules })
         };
         self.graphs.iter().map(price).sum()
