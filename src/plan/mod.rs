@@ -5,6 +5,8 @@
 mod adapt;
 pub mod assign;
 pub mod costs;
+mod drift;
+pub mod explain;
 mod explore;
 mod group;
 pub mod layout;
@@ -165,3 +167,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod plan_tests;
