@@ -113,7 +113,7 @@ impl Explore {
 
     /// Whether a watched engine is due for a trial.
     pub fn watches(&self) -> Option<EngineKind> {
-        self.watched.filter(|_| !self.open() && self.queue.is_empty() && self.graphs % WATCH == 0)
+        self.watched.filter(|_| !self.open() && self.queue.is_empty() && self.graphs.is_multiple_of(WATCH))
     }
 
     /// Queues a trial.
