@@ -5,5 +5,6 @@
 
 pub mod cpu;
 pub mod drm;
+pub mod fingerprint;
 pub mod memory;
 pub mod model;
