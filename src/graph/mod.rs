@@ -5,6 +5,7 @@
 pub mod grids;
 pub mod kept;
 pub mod reference;
+pub mod shapes;
 pub mod types;
 
 pub use types::Type;

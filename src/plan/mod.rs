@@ -2,9 +2,30 @@
 //!
 //! Pure room: same input, same plan. Planning cannot fail: the worst plan is "everything on the CPU".
 
+mod adapt;
+pub mod assign;
+pub mod costs;
+mod drift;
+pub mod explain;
+mod explore;
+mod group;
 pub mod layout;
+pub mod learn;
+mod notice;
+mod observe;
+mod options;
+pub mod problem;
+mod rest;
+pub mod search;
+pub mod split;
+#[cfg(test)]
+mod testing;
 pub mod timing;
+pub mod waves;
 pub mod work;
+
+pub use learn::Planner;
+pub use options::{Decision, Mode, Objective, Options, Quota, Trial};
 
 use crate::engine::EngineKind;
 use crate::graph::{Graph, Node};
@@ -145,3 +166,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod plan_tests;
