@@ -1,7 +1,10 @@
 //! What was learned about this chip, kept on disk: load when a stream starts, save when it ends, from any process.
 //!
 //! ```text
-//! Profile::open(&config.profile)  ->  load(&fingerprint) -> Loaded  ...  save(&fingerprint, &knowledge)
+//! let profile = Profile::open(&config.profile);             // once in a process
+//! let loaded = profile.load(&fingerprint);                  // `loaded.changed` says what is different since
+//! loaded.teach(planner.costs_mut());
+//! profile.save(&fingerprint, &Knowledge::of(planner.costs()));
 //! ```
 //!
 //! Nothing here fails its caller: without a usable file one message says why, and the work goes on without. Both calls
@@ -12,6 +15,7 @@ mod exchange;
 mod file;
 mod knowledge;
 mod merge;
+mod planner;
 mod recall;
 mod rows;
 #[cfg(test)]

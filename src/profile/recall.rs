@@ -14,7 +14,8 @@ use crate::engine::EngineKind;
 pub struct Loaded {
     /// Learned while nothing that it depends on was another: true now. A cost of the CPU outlives a new GPU driver.
     pub current: Knowledge,
-    /// Learned on this chip before something of `changed`, and not known anew yet: a beginning, to be learned again.
+    /// Learned on this chip before something of `changed`, and not known anew yet: a beginning, to be learned again. However
+    /// many samples it had, it comes with one, so that what is measured now outweighs it.
     pub earlier: Knowledge,
     /// What is different since the latest of `earlier` was learned; empty where there is no `earlier`.
     pub changed: Vec<Change>,
@@ -66,7 +67,7 @@ pub fn recall(now: &Fingerprint, setups: &[Setup], epoch: u64) -> (Loaded, Commo
             let key = (entry.engine, entry.key.clone());
             let foreign = changes.iter().any(|change| change.part.hardware() && change.part.concerns(entry.engine));
             if !foreign && !current.contains_key(&key) && !earlier.contains_key(&key) {
-                earlier.insert(key, entry);
+                earlier.insert(key, Entry { samples: 1, ..entry });
                 used = true;
             }
         }
@@ -141,14 +142,14 @@ mod tests {
         let new = setup(2, print("25.3", "ac"), &[(Cpu, "a", 4.0, 30), (Gpu, "a", 1.5, 5)], "cpu");
         let (loaded, common) = recall(&print("25.3", "ac"), &[old.clone(), new], 0);
         assert_eq!(entries(&loaded.current), [(Cpu, "a", 3.25, 40), (Gpu, "a", 1.5, 5)]);
-        assert_eq!(entries(&loaded.earlier), [(Gpu, "b", 3.0, 30)]);
+        assert_eq!(entries(&loaded.earlier), [(Gpu, "b", 3.0, 1)]);
         assert_eq!(loaded.current.decisions[0].choice, "cpu");
         assert!(loaded.earlier.decisions.is_empty());
         let said: Vec<_> = loaded.changed.iter().map(ToString::to_string).collect();
         assert_eq!(said, ["GPU driver 25.2 -> 25.3"]);
         // Only what lies under this very fingerprint counts as held there.
         assert_eq!(common.costs[&(Cpu, "a".to_owned())], Sync { counted: 40, held: 30, epoch: 0 });
-        assert_eq!(common.costs[&(Gpu, "b".to_owned())], Sync { counted: 30, held: 0, epoch: 0 });
+        assert_eq!(common.costs[&(Gpu, "b".to_owned())], Sync { counted: 1, held: 0, epoch: 0 });
 
         let (first, _) = recall(&print("25.3", "ac"), &[old], 0);
         assert_eq!(entries(&first.current), [(Cpu, "a", 1.0, 10)]);
@@ -171,7 +172,7 @@ mod tests {
         let ac = setup(1, print("1", "ac"), &[(Gpu, "a", 1.0, 10)], "gpu");
         let battery = setup(2, print("2", "battery"), &[(Gpu, "a", 9.0, 90)], "cpu");
         let (loaded, _) = recall(&print("2", "ac"), &[ac, battery], 0);
-        assert_eq!(entries(&loaded.earlier), [(Gpu, "a", 1.0, 10)]);
+        assert_eq!(entries(&loaded.earlier), [(Gpu, "a", 1.0, 1)]);
         assert_eq!((loaded.changed.len(), loaded.changed[0].part), (1, Part::GpuDriver));
     }
 

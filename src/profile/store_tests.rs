@@ -79,3 +79,29 @@ fn a_decision_of_another_process_stays_until_this_one_decides_anew() {
     a.save(&chip(), &decided("both"));
     assert_eq!(kept(), "both");
 }
+
+#[test]
+fn after_a_new_driver_only_what_was_measured_since_becomes_current() {
+    let folder = tempfile::tempdir().unwrap();
+    let keep = Keep::File(folder.path().join("profile.db"));
+    let old = chip().with(Part::GpuDriver, "radv 25.2");
+    let new = chip().with(Part::GpuDriver, "radv 25.3");
+    let gpu = |key: &str, value, samples| Entry {
+        engine: EngineKind::Gpu,
+        key: key.to_owned(),
+        values: vec![value],
+        samples,
+    };
+    let of = |entries: &[Entry]| Knowledge { entries: entries.to_vec(), ..Knowledge::default() };
+    assert!(Profile::open(&keep).save(&old, &of(&[gpu("a", 1.0, 50), gpu("b", 2.0, 60)])));
+
+    let profile = Profile::open(&keep);
+    let loaded = profile.load(&new);
+    assert_eq!(loaded.earlier.entries, [gpu("a", 1.0, 1), gpu("b", 2.0, 1)]);
+    assert!(loaded.current.is_empty() && loaded.changed.len() == 1);
+    // The planner measured one of them five times and hands over both.
+    assert!(profile.save(&new, &of(&[gpu("a", 0.5, 6), gpu("b", 2.0, 1)])));
+    let loaded = Profile::open(&keep).load(&new);
+    assert_eq!((loaded.current.entries, loaded.earlier.entries), (vec![gpu("a", 0.5, 5)], vec![gpu("b", 2.0, 1)]));
+    assert_eq!(Profile::open(&keep).load(&old).current, of(&[gpu("a", 1.0, 50), gpu("b", 2.0, 60)]));
+}
