@@ -14,3 +14,4 @@ pub mod memory;
 pub mod plan;
 pub mod plugin;
 pub mod probe;
+pub mod profile;

@@ -133,7 +133,8 @@ fn stdout_belongs_to_the_command_line() {
 
 #[test]
 fn the_library_never_ends_its_host() {
-    let library = ["ggml", "plugin", "device", "engine", "exec", "memory", "plan", "graph", "chip", "config", "lib"];
+    let library =
+        ["ggml", "plugin", "device", "engine", "exec", "memory", "plan", "graph", "chip", "config", "profile", "lib"];
     never_in(&library, &["process::exit", "process::abort", "todo!", "unimplemented!", ".unwrap()"]);
 }
 

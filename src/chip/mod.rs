@@ -7,5 +7,6 @@ pub mod catalog;
 pub mod cpu;
 pub mod drm;
 pub mod here;
+pub mod fingerprint;
 pub mod memory;
 pub mod model;

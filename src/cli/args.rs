@@ -10,6 +10,7 @@ Examples:
   tri doctor                                         what is here, what fits, what to do
   tri run llama-server --backend tri -m model.gguf   a stock llama-server on device TRI0
   tri run llama-bench --backend cpu -m model.gguf    the same tool on the CPU backend
+  tri profile show                                   what TRI0 learned about this chip
   tri install                                        afterwards: llama-server --backend tri -m model.gguf
 
 Called by another name (a link named llama-server, say) this executable is the launcher for that tool.
@@ -57,6 +58,18 @@ Examples:
   tri doctor --llama-dir /opt/llama.cpp/build/bin --json
   tri doctor --env";
 
+const PROFILE: &str = "\
+The profile is one file for all processes and models: what things cost on this chip and what was decided, by chip, driver,
+kernel, ggml and power source. TRI_PROFILE names another file, or 'off'. A damaged file is never used: it is renamed.
+
+Exit codes: 0, 1 it cannot be used, 2 wrong arguments (or 'reset' without '--yes').
+
+Examples:
+  tri profile show
+  tri profile export chip.json      on one machine, and on another one with the same chip:
+  tri profile import chip.json      takes over what comes from more measurements than is known
+  tri profile reset --yes           forgets everything";
+
 /// Runs the tools of llama.cpp on TRI0, the device of the ggml-tri plugin.
 #[derive(Debug, Parser)]
 #[command(name = "tri", version, after_help = EXAMPLES)]
@@ -81,9 +94,64 @@ pub enum Action {
     /// Check this machine: host, plugin, CPU, memory, limits, GPU.
     #[command(after_help = DOCTOR)]
     Doctor(Doctor),
+    /// What TRI0 learned about this chip: show, export, import, reset.
+    #[command(after_help = PROFILE, subcommand)]
+    Profile(ProfileAction),
     /// Ask what may break the process that asks; tri calls this in a child.
     #[command(name = "__probe", hide = true, subcommand)]
     Probe(Probe),
+}
+
+/// What `tri profile` does.
+#[derive(Debug, Subcommand)]
+pub enum ProfileAction {
+    /// What is known, by chip and what runs it: since when, from how many measurements.
+    Show(Form),
+    /// Write everything as JSON.
+    Export {
+        /// Where to; stdout if no file is named.
+        file: Option<PathBuf>,
+        /// How to report.
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Take over what another profile knows better; every number is checked first.
+    Import {
+        /// What 'tri profile export' wrote; '-' is stdin.
+        file: PathBuf,
+        /// How to report.
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Forget everything. What a llama-server that still runs had learned does not come back.
+    Reset {
+        /// It is meant.
+        #[arg(long)]
+        yes: bool,
+        /// How to report.
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
+impl ProfileAction {
+    /// Whether to report in JSON.
+    pub fn json(&self) -> bool {
+        match self {
+            ProfileAction::Show(form)
+            | ProfileAction::Export { form, .. }
+            | ProfileAction::Import { form, .. }
+            | ProfileAction::Reset { form, .. } => form.json,
+        }
+    }
+}
+
+/// How to report.
+#[derive(Debug, Args)]
+pub struct Form {
+    /// Print a JSON report.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What a child is asked.

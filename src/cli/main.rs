@@ -20,6 +20,7 @@ mod logging;
 mod machine;
 mod manifest;
 mod prefix;
+mod profile;
 mod settings;
 mod stop;
 mod tools;
@@ -35,7 +36,7 @@ use ggml_tri::config::Config;
 use ggml_tri::config::host::Host;
 use ggml_tri::probe;
 
-use args::{Action, Doctor, Install, Place, Probe, Tri};
+use args::{Action, Doctor, Install, Place, Probe, ProfileAction, Tri};
 use stop::Stop;
 
 fn main() -> ExitCode {
@@ -68,6 +69,7 @@ fn run(host: &Host) -> Result<u8, Stop> {
         Action::Doctor(options) => doctor(host, options),
         Action::Install(options) => install(host, options),
         Action::Uninstall(place) => uninstall(host, place),
+        Action::Profile(action) => profile(&action),
         Action::Probe(Probe::Library { file, symbol }) => {
             let answer = probe::in_child(&file, &symbol);
             answer.map(|text| show(&text)).map_err(|e| Stop::failed(e.to_string()))
@@ -127,6 +129,14 @@ fn doctor(host: &Host, options: Doctor) -> Result<u8, Stop> {
     }
     show(&text);
     Ok(report.exit)
+}
+
+fn profile(action: &ProfileAction) -> Result<u8, Stop> {
+    match profile::run(action)? {
+        profile::Output::Export(export) => show_json(&export).map(|()| 0),
+        profile::Output::Report(report) if action.json() => show_json(&report).map(|()| 0),
+        profile::Output::Report(report) => Ok(show(&profile::text(&report))),
+    }
 }
 
 fn install(host: &Host, options: Install) -> Result<u8, Stop> {

@@ -1,14 +1,17 @@
 //! The settings: every `TRI_*` environment variable, read once, in this room only.
 
 pub mod host;
+mod keep;
 #[cfg(test)]
 pub mod testing;
 mod variables;
 
+pub use keep::Keep;
 pub use variables::{VARIABLES, Variable};
 
 use crate::engine::EngineKind;
 use crate::plan::{Mode, Objective, Quota};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// The Vulkan device to use.
@@ -98,7 +101,9 @@ pub struct Config {
     /// `TRI_FAULT`.
     pub fault: Option<Fault>,
     /// The folder for what can be computed again, such as compiled shaders: `$XDG_CACHE_HOME/ggml-tri`.
-    pub cache: Option<std::path::PathBuf>,
+    pub cache: Option<PathBuf>,
+    /// `TRI_PROFILE`.
+    pub profile: Keep,
     /// Names that start with `TRI_` and are none of ours: probably typing mistakes.
     pub unknown: Vec<String>,
 }
@@ -127,9 +132,10 @@ impl Config {
                 // Values that are not UTF-8 are shown with replacement characters and then refused or used as such.
                 let pairs = std::env::vars_os()
                     .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-                let path = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(std::path::PathBuf::from);
+                let path = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
                 let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")));
-                Config::parse(pairs).map(|c| Config { cache: cache.map(|c| c.join("ggml-tri")), ..c })
+                let profile = Keep::of(path("TRI_PROFILE"), path("XDG_STATE_HOME"), path("HOME"));
+                Config::parse(pairs).map(|c| Config { cache: cache.map(|c| c.join("ggml-tri")), profile, ..c })
             })
             .as_ref()
             .map_err(Clone::clone)
@@ -155,6 +161,7 @@ impl Config {
             quota: read(&value, "TRI_QUOTA", None, quota)?,
             fault: read(&value, "TRI_FAULT", None, fault)?,
             cache: None,
+            profile: Keep::NoHome,
             unknown,
         })
     }

@@ -37,6 +37,13 @@ pub const VARIABLES: &[Variable] = &[
                   tests: as stock, and weights in plain buffers are converted too, again for each graph.",
     },
     Variable {
+        name: "TRI_PROFILE",
+        allowed: "a file | off",
+        default: "($XDG_STATE_HOME/ggml-tri/profile.db, else ~/.local/state/ggml-tri/profile.db)",
+        meaning: "Where what TRI0 learned about this chip is kept, for all processes and models; 'off' keeps nothing. \
+                  `tri profile` shows it.",
+    },
+    Variable {
         name: "TRI_LOG",
         allowed: "error | warn | info | debug | off",
         default: "info",

@@ -49,6 +49,7 @@ pub fn begin(costs: &Costs, options: &Options, engines: &[EngineKind], problem: 
     if let Some(quota) = &options.quota {
         let rows = unit(costs.chip(), engines).max(QUOTA_ROWS);
         let divided = |to: Assignment, site: &Site| match forced(site.m, rows, &quota.shares) {
+            Some(parts) if site.divisible() && parts.len() == 1 => to.with(*site, Share::Whole(parts[0].0)),
             Some(parts) if site.divisible() => to.with(*site, Share::Split(parts)),
             _ => to,
         };

@@ -112,7 +112,8 @@ fn rounded(m: u64, unit: u64, engines: &[EngineKind], rows: &[f64]) -> Vec<Parts
     ways
 }
 
-/// Divides rows by forced shares, in multiples of `unit` except the last part; `None` if the rows do not suffice for two.
+/// Divides rows by forced shares, in multiples of `unit` except the last part; one part where the rows do not suffice for
+/// two, and `None` without shares.
 pub fn forced(m: u64, unit: u64, shares: &[(EngineKind, f64)]) -> Option<Parts> {
     let weight = |s: &f64| if s.is_finite() && *s > 0.0 { *s } else { 0.0 };
     let total: f64 = shares.iter().map(|s| weight(&s.1)).sum();
@@ -129,5 +130,5 @@ pub fn forced(m: u64, unit: u64, shares: &[(EngineKind, f64)]) -> Option<Parts> 
         }
         from = to;
     }
-    (parts.len() > 1).then_some(parts)
+    (!parts.is_empty()).then_some(parts)
 }
