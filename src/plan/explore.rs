@@ -15,6 +15,8 @@ pub const GRAPHS: u64 = 512;
 const BUDGET: f64 = 0.045;
 /// A choice is known after so many trials, half of them in each order.
 pub const TRIALS: u32 = 4;
+/// Trials that tell what nodes cost as the plan has them: both ways are the same then, so each counts twice.
+pub const SURVEYS: u32 = 2;
 /// Graphs between two searches for something worth trying.
 const PAUSE: u64 = 4;
 /// After so many searches in a row that found nothing there is nothing.
@@ -40,6 +42,8 @@ pub struct Probe {
     pub subject: Subject,
     /// The choice.
     pub share: Share,
+    /// How often.
+    pub times: u32,
 }
 
 /// The engines of a choice, in order: choices with the same engines and other rows are one.
@@ -139,7 +143,7 @@ impl Explore {
     pub fn done(&mut self, probe: &Probe) {
         let count = self.tried.entry((probe.subject, engines(&probe.share))).or_default();
         *count += 1;
-        if *count >= TRIALS {
+        if *count >= probe.times {
             self.queue.retain(|p| p != probe);
         }
     }
@@ -147,6 +151,11 @@ impl Explore {
     /// Whether a choice was tried often enough.
     pub fn knows(&self, subject: Subject, share: &Share) -> bool {
         self.tried.get(&(subject, engines(share))).is_some_and(|n| *n >= TRIALS)
+    }
+
+    /// Whether a choice was tried at all.
+    pub fn tried(&self, subject: Subject, share: &Share) -> bool {
+        self.tried.contains_key(&(subject, engines(share)))
     }
 
     /// An engine has changed: what was found out about it is void, and a quarter of the first budget is granted anew.

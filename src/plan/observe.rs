@@ -104,10 +104,8 @@ fn learn_trial(costs: &mut Costs, probe: &Probe, trial: &TrialTiming, home: Engi
     let first = trial.steps.first()?;
     match &probe.share {
         Share::Whole(engine) => {
-            // The same nodes as the plan has them, if that is one step of the home engine.
-            if *engine != home {
-                costs.observe(&Timing { engine: home, parts: first.parts.clone(), seconds: trial.current });
-            }
+            // The same nodes as the plan has them, which is one step of the home engine.
+            costs.observe(&Timing { engine: home, parts: first.parts.clone(), seconds: trial.current });
             Some((*engine, costs.observe(first)?))
         }
         Share::Split(parts) => {
