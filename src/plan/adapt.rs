@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A change must win by this part of the time of what it changes.
 pub const MARGIN: f64 = 0.05;
 /// And by this part of the graph's time, for less is not worth a line in the log.
-const WORTH: f64 = 0.005;
+pub const WORTH: f64 = 0.005;
 /// Forced shares come in multiples of this many rows, whatever the engines could do.
 const QUOTA_ROWS: u64 = 32;
 

@@ -176,7 +176,16 @@ fn repeatable(node: &Node) -> bool {
 }
 
 /// The nodes of a graph with which a trial can be made; `turn` chooses among them. With the works of the nodes.
-pub fn trial(probe: &Probe, graph: &Graph, problem: &Problem, turn: u64) -> Option<(Trial, Vec<Work>)> {
+///
+/// A trial of divided rows goes on with the nodes behind them at `home`, if there are some: what it costs one engine to go on
+/// after several were at work is a part of what the division costs.
+pub fn trial(
+    probe: &Probe,
+    graph: &Graph,
+    problem: &Problem,
+    home: EngineKind,
+    turn: u64,
+) -> Option<(Trial, Vec<Work>)> {
     let accepted = |load: usize| {
         let accepted = problem.loads[load].accepted;
         engines(&probe.share).into_iter().all(|e| accepted[super::problem::index(e)])
@@ -190,13 +199,30 @@ pub fn trial(probe: &Probe, graph: &Graph, problem: &Problem, turn: u64) -> Opti
         runs.filter_map(|item| longest(&graph.nodes[item.first..item.first + item.count], item.first)).collect();
     let &(first, count) = runs.get(turn as usize % runs.len().max(1))?;
     let nodes = &graph.nodes[first..first + count];
-    let steps = match &probe.share {
-        Share::Whole(engine) => {
-            vec![Step { engine: *engine, first, count, computed: nodes.len() as u64, rows: None }]
-        }
-        Share::Split(parts) => split(parts, first),
+    let works = nodes.iter().filter_map(Work::of).collect();
+    let computed = |nodes: &[Node]| nodes.iter().filter(|n| n.compute).count() as u64;
+    let whole = |engine, first, count| {
+        let computed = computed(&graph.nodes[first..first + count]);
+        Wave { steps: vec![Step { engine, first, count, computed, rows: None }] }
     };
-    Some((Trial { first, count, waves: vec![Wave { steps }] }, nodes.iter().filter_map(Work::of).collect()))
+    let parts = match &probe.share {
+        Share::Whole(engine) => {
+            return Some((Trial { first, count, waves: vec![whole(*engine, first, count)] }, works));
+        }
+        Share::Split(parts) => parts,
+    };
+    let mut waves = vec![Wave { steps: split(parts, first) }];
+    let behind = problem.items.iter().find(|item| item.first == first + 1).filter(|item| {
+        let load = &problem.loads[item.load];
+        load.site.is_none() && load.accepted[super::problem::index(home)]
+    });
+    let more = behind.map_or(0, |item| {
+        graph.nodes[item.first..item.first + item.count].iter().take(RUN).take_while(|n| repeatable(n)).count()
+    });
+    if more > 0 {
+        waves.push(whole(home, first + 1, more));
+    }
+    Some((Trial { first, count: 1 + more, waves }, works))
 }
 
 /// The longest run of repeatable nodes, as (first node, count).
