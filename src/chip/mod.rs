@@ -6,7 +6,7 @@
 pub mod catalog;
 pub mod cpu;
 pub mod drm;
-pub mod here;
 pub mod fingerprint;
+pub mod here;
 pub mod memory;
 pub mod model;

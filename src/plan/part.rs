@@ -52,7 +52,7 @@ mod tests {
             assert_eq!(nodes(&parts, false), nodes(&plan.waves, false), "cut at {cut}");
             assert_eq!(nodes(&parts, true), nodes(&plan.waves, true), "cut at {cut}");
             let computed: u64 = parts.iter().flat_map(|w| &w.steps).map(|s| s.computed).sum();
-            assert_eq!(computed, plan.steps().map(|s| s.computed).sum());
+            assert_eq!(computed, plan.steps().map(|s| s.computed).sum::<u64>());
         }
     }
 }
