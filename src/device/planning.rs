@@ -1,21 +1,28 @@
 //! The planner that all streams of TRI0 share, and what one stream needs to do what it says.
 
+use crate::chip::fingerprint::Fingerprint;
 use crate::chip::here::{Card, here};
 use crate::config::Config;
 use crate::engine::EngineKind;
 use crate::engine::vulkan::caps::MemoryKind;
 use crate::engine::vulkan::memory::Memory;
 use crate::engine::vulkan::{Gpu, ops};
+use crate::ggml::Host;
 use crate::graph::shadow::Shadow;
 use crate::graph::{Graph, Node};
 use crate::plan::timing::Report;
-use crate::plan::{Decision, Options, Planner, Trial};
+use crate::plan::{Decision, Mode, Options, Planner, Trial};
+use crate::profile::{Knowledge, Profile};
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The planner of TRI0; only where there is a GPU beside the CPU.
+/// The planner of TRI0, and what is kept of what it learns; only where there is a GPU beside the CPU.
 pub struct Planning {
     planner: Mutex<Planner>,
+    profile: Profile,
+    fingerprint: Fingerprint,
+    mode: Mode,
 }
 
 impl Planning {
@@ -29,7 +36,26 @@ impl Planning {
         };
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let options = Options { mode: config.mode, objective: config.objective, quota: config.quota.clone() };
-        Planning { planner: Mutex::new(Planner::new(here(cpu, threads, Some(card)), options)) }
+        let mut planner = Planner::new(here(cpu, threads, Some(card)), options);
+        let profile = Profile::open(&config.profile);
+        let fingerprint = Fingerprint::read(Path::new("/"), Some((&caps.name, &caps.driver)), Host::built_version());
+        if config.mode != Mode::Off {
+            let loaded = profile.load(&fingerprint);
+            let taken = loaded.teach(planner.costs_mut());
+            for change in &loaded.changed {
+                log::info!("TRI0: since it was learned what engines can do: {change}; that is learned again");
+            }
+            log::debug!("TRI0: {taken} factors of costs are known from before");
+        }
+        Planning { planner: Mutex::new(planner), profile, fingerprint, mode: config.mode }
+    }
+
+    /// Keeps what was learned.
+    pub fn save(&self) {
+        if self.mode == Mode::Adaptive {
+            let knowledge = Knowledge::of(self.planner().costs());
+            self.profile.save(&self.fingerprint, &knowledge);
+        }
     }
 
     fn planner(&self) -> std::sync::MutexGuard<'_, Planner> {

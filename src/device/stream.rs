@@ -223,6 +223,9 @@ impl Drop for Stream {
         if graphs == 0 {
             return;
         }
+        if let Some((planning, _)) = self.planning() {
+            planning.save();
+        }
         let gpu = if self.gpu.is_some() { format!("gpu {gpu_nodes}, ") } else { String::new() };
         let nodes = cpu_nodes + gpu_nodes;
         log::info!("{}: computed {nodes} nodes in {graphs} graphs: {gpu}cpu {cpu_nodes}", self.name);

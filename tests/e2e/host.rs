@@ -92,7 +92,7 @@ impl Setup {
             command.env("TRI_GPU", "lavapipe");
         }
         if arm != Arm::Stock {
-            command.env("GGML_BACKEND_PATH", &self.plugin);
+            command.env("GGML_BACKEND_PATH", &self.plugin).env("TRI_PROFILE", "off");
             // The layout of a weight decides the rounding, and where the catalogue prefers another one than stock's the
             // text may differ; elsewhere the default is what is compared.
             if std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" avx512f ")) {
