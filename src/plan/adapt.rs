@@ -16,6 +16,10 @@ use std::sync::Arc;
 pub const MARGIN: f64 = 0.05;
 /// And by this part of the graph's time, for less is not worth a line in the log.
 pub const WORTH: f64 = 0.005;
+/// Divisions that differ by less than this part of the rows are the same; and the same engines get so many chances, since rows
+/// of outputs cannot be tried but in earnest.
+const NEAR: u64 = 16;
+const ATTEMPTS: usize = 3;
 /// Forced shares come in multiples of this many rows, whatever the engines could do.
 const QUOTA_ROWS: u64 = 32;
 
@@ -91,7 +95,7 @@ impl Weighing<'_> {
         self.priced(&mix, &allowed, &homes, |priced| {
             let (before, (after, to)) = (priced.score(now), priced.best(Some(now)));
             let gain = (before - after) / before;
-            let again = group.rejected.iter().any(|other| alike(other, &to, &priced.sites()));
+            let again = wanting(&group.rejected, &to, &priced.sites());
             let moved = if to.home == now.home { 0.0 } else { MARGIN };
             (gain > WORTH.max(moved) && !again && to != *now).then_some(Change { to, gain })
         })
@@ -190,7 +194,16 @@ fn home_known(costs: &Costs, mix: &Mix, engine: EngineKind) -> bool {
     measured >= 0.5 * all
 }
 
-/// Whether two assignments differ in nothing but numbers of rows.
-fn alike(a: &Assignment, b: &Assignment, sites: &[Site]) -> bool {
-    a.home == b.home && sites.iter().all(|site| engines(&a.share(site)) == engines(&b.share(site)))
+/// Whether an assignment was found wanting before: the same engines with about the same rows once, or with any rows often.
+fn wanting(rejected: &[Assignment], to: &Assignment, sites: &[Site]) -> bool {
+    let same = |other: &&Assignment| {
+        let engines_of = |a: &Assignment| sites.iter().map(|site| engines(&a.share(site))).collect::<Vec<_>>();
+        other.home == to.home && engines_of(other) == engines_of(to)
+    };
+    let alike: Vec<&Assignment> = rejected.iter().filter(same).collect();
+    let near = |site: &Site, other: &Assignment| match (other.share(site), to.share(site)) {
+        (Share::Split(a), Share::Split(b)) => a.iter().zip(&b).all(|(a, b)| a.1.abs_diff(b.1) <= site.m / NEAR),
+        _ => true,
+    };
+    alike.len() >= ATTEMPTS || alike.iter().any(|other| sites.iter().all(|site| near(site, other)))
 }

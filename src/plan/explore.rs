@@ -65,8 +65,8 @@ pub struct Explore {
     next_search: u64,
     fruitless: u32,
     watched: Option<EngineKind>,
-    /// The graph with which a trial was given out, and the trial.
-    pub pending: Option<(u64, Probe)>,
+    /// The graph with which a trial was given out, the trial's first node, and what it is about.
+    pub pending: Option<(u64, usize, Probe)>,
 }
 
 impl Explore {

@@ -201,7 +201,7 @@ impl Planner {
             group.explore.rotate();
             return None;
         }
-        group.explore.pending = Some((graph.uid, probe));
+        group.explore.pending = Some((graph.uid, trial.first, probe));
         Some(trial)
     }
 

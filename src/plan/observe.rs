@@ -46,14 +46,17 @@ impl Planner {
                 jumps.extend(self.watcher.see(thing, error).map(|jump| (engine, jump)));
             }
         }
-        if let Some((_, probe)) = group.explore.pending.take_if(|(uid, _)| *uid == graph.uid) {
+        if let Some((_, first, probe)) = group.explore.pending.take_if(|pending| pending.0 == graph.uid) {
             // A trial that did not succeed counts too, or it would be made for ever.
             group.explore.done(&probe);
             if let Some(trial) = &report.trial {
                 let home = group.assignment.home;
                 group.explore.spend(trial.spent);
                 group.news += if group.explore.knows(probe.subject, &probe.share) { TRIALS * 2 } else { 0 };
-                let learned = learn_trial(&mut self.costs, &probe, trial, home);
+                let holds =
+                    |step: &&Step| step.rows.is_none() && (step.first..step.first + step.count).contains(&first);
+                let now = known.plan.steps().find(holds).map(|step| step.engine);
+                let learned = learn_trial(&mut self.costs, &probe, trial, now);
                 if let (Some((engine, error)), Subject::Site(site)) = (learned, probe.subject) {
                     let thing = Thing { group: at, of: Err(site), engine };
                     jumps.extend(self.watcher.see(thing, error).map(|jump| (engine, jump)));
@@ -100,13 +103,19 @@ fn learn_plan(costs: &mut Costs, known: &Known, timings: &[Timing]) -> Vec<(Engi
     ENGINES.into_iter().zip(sums).filter(|(_, s)| s.1 > 0.0).map(|(e, s)| (e, (s.0 / s.1).ln())).collect()
 }
 
-/// Learns from a trial, and from the plan's own way, which was measured with it. Gives the candidate's error if it is one step.
-fn learn_trial(costs: &mut Costs, probe: &Probe, trial: &TrialTiming, home: EngineKind) -> Option<(EngineKind, f64)> {
+/// Learns from a trial, and from the plan's own way, which was measured with it and is one step of the engine `now`. Gives the candidate's error if it is one step.
+fn learn_trial(
+    costs: &mut Costs,
+    probe: &Probe,
+    trial: &TrialTiming,
+    now: Option<EngineKind>,
+) -> Option<(EngineKind, f64)> {
     let first = trial.steps.first()?;
     match &probe.share {
         Share::Whole(engine) => {
-            // The same nodes as the plan has them, which is one step of the home engine.
-            costs.observe(&Timing { engine: home, parts: first.parts.clone(), seconds: trial.current });
+            if let Some(engine) = now {
+                costs.observe(&Timing { engine, parts: first.parts.clone(), seconds: trial.current });
+            }
             Some((*engine, costs.observe(first)?))
         }
         Share::Split(parts) => {
