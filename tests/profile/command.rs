@@ -24,6 +24,7 @@ fn refused(output: Output, code: i32) -> String {
 
 #[test]
 fn what_is_known_is_shown_carried_over_and_forgotten() {
+    assert!(good(tri(Path::new("/"), &["--help"])).contains("Exit codes"));
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let place = |home: &Path| home.join(".local/state/ggml-tri/profile.db");
     assert!(good(tri(one.path(), &["show"])).contains("nothing is known yet"));
