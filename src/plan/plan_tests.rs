@@ -59,7 +59,7 @@ fn picky(seed: u64) -> impl Fn(EngineKind, &Node) -> Result<(), String> {
             .wrapping_add(engine as u64)
             .wrapping_mul(31)
             .wrapping_add(node.op.len() as u64 * 7 + node.dst.ne[0] as u64);
-        if n % 3 == 0 { Err("no".into()) } else { Ok(()) }
+        if n.is_multiple_of(3) { Err("no".into()) } else { Ok(()) }
     }
 }
 
