@@ -115,9 +115,10 @@ impl Explore {
         self.queue.front()
     }
 
-    /// Whether a watched engine is due for a trial.
-    pub fn watches(&self) -> Option<EngineKind> {
-        self.watched.filter(|_| !self.open() && self.queue.is_empty() && self.graphs.is_multiple_of(WATCH))
+    /// Whether a watched engine is due for a trial: from time to time, and at once when its last one was `suspicious`.
+    pub fn watches(&self, suspicious: bool) -> Option<EngineKind> {
+        let due = suspicious || self.graphs.is_multiple_of(WATCH);
+        self.watched.filter(|_| due && !self.open() && self.queue.is_empty())
     }
 
     /// Queues a trial.

@@ -187,7 +187,7 @@ impl Planner {
             let probes = weighing.probes(group);
             group.explore.found(probes);
         }
-        if let Some(engine) = group.explore.watches() {
+        if let Some(engine) = group.explore.watches(self.watcher.suspicious()) {
             group.explore.push(super::adapt::watch(problem, engine)?);
         }
         let probe = group.explore.front()?.clone();

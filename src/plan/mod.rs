@@ -169,4 +169,6 @@ mod tests {
 }
 
 #[cfg(test)]
+mod learn_tests;
+#[cfg(test)]
 mod plan_tests;
