@@ -6,6 +6,7 @@ pub mod gguf;
 pub mod grids;
 pub mod kept;
 pub mod reference;
+pub mod shapes;
 pub mod types;
 
 pub use types::Type;
