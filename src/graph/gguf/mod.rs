@@ -7,11 +7,14 @@
 mod cursor;
 #[cfg(test)]
 mod gguf_tests;
+pub mod layout;
+#[cfg(test)]
+mod layout_tests;
 #[cfg(test)]
 pub mod testing;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::Type;
 use cursor::{Cursor, Kind};
@@ -87,6 +90,8 @@ impl Weight<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Gguf<'a> {
     values: BTreeMap<&'a str, Value<'a>>,
+    /// Where in `weights` a name is.
+    names: BTreeMap<&'a str, usize>,
     /// The tensors in the order of the file.
     pub weights: Vec<Weight<'a>>,
 }
@@ -116,12 +121,11 @@ impl<'a> Gguf<'a> {
                 return Err(malformed(format!("key '{key}'"), "it is there twice"));
             }
         }
-        let mut names = BTreeSet::new();
         let mut ends = Vec::new();
         for _ in 0..weights {
             cursor.inside("its list of tensors");
             let (weight, offset) = weight(&mut cursor)?;
-            if !names.insert(weight.name) {
+            if gguf.names.insert(weight.name, gguf.weights.len()).is_some() {
                 return Err(malformed(format!("tensor '{}'", weight.name), "it is there twice"));
             }
             ends.push(offset.checked_add(weight.bytes()));
@@ -180,7 +184,7 @@ impl<'a> Gguf<'a> {
 
     /// The tensor of a name.
     pub fn weight(&self, name: &str) -> Option<&Weight<'a>> {
-        self.weights.iter().find(|w| w.name == name)
+        self.weights.get(*self.names.get(name)?)
     }
 }
 
