@@ -2,9 +2,22 @@
 //!
 //! Pure room: same input, same plan. Planning cannot fail: the worst plan is "everything on the CPU".
 
+pub mod assign;
+pub mod costs;
 pub mod layout;
+pub mod learn;
+mod options;
+pub mod problem;
+pub mod search;
+pub mod split;
+#[cfg(test)]
+mod testing;
 pub mod timing;
+pub mod waves;
 pub mod work;
+
+pub use learn::Planner;
+pub use options::{Decision, Mode, Objective, Options, Quota, Trial};
 
 use crate::engine::EngineKind;
 use crate::graph::{Graph, Node};

@@ -1,0 +1,286 @@
+//! What work costs on each engine: the chip's figures at first, what was measured later.
+//!
+//! A roofline whose terms have learned factors, and beside it a tiny neural predictor; for each class of work the one that
+//! predicted better before it was told the answer is used.
+
+mod filter;
+mod net;
+pub mod param;
+mod prior;
+
+use super::timing::Timing;
+use super::work::{Kind, Work};
+use crate::chip::model::Chip;
+use crate::engine::EngineKind;
+use filter::Filter;
+use net::{Features, Net, features};
+use param::{Key, Param};
+pub use prior::FEW;
+use prior::Terms;
+use std::collections::BTreeMap;
+
+/// The latest observations weigh this much in a measured error.
+const RECENT: f64 = 0.1;
+/// The net is used for a class after this many observations of it, and when its error is that much smaller.
+const PROOF: (f64, f64) = (8.0, 0.85);
+
+/// How well the two predictors did on steps that they had not seen.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Score {
+    /// Mean error of the roofline, as the absolute logarithm of measured over predicted seconds: 0.05 is 5 %.
+    pub roofline: f64,
+    /// That of the net.
+    pub net: f64,
+    /// How many observations it comes from; a step counts for a class by its share of the step's time.
+    pub weight: f64,
+}
+
+impl Score {
+    /// Whether the net is used for the class.
+    pub fn prefers_net(&self) -> bool {
+        self.weight >= PROOF.0 && self.net < PROOF.1 * self.roofline
+    }
+}
+
+/// One learned number with its name, as the profile keeps it.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Entry {
+    /// The name of a [`Param`].
+    pub name: String,
+    /// Logarithm of true over prior.
+    pub value: f64,
+    /// Variance of `value`.
+    pub variance: f64,
+    /// How many observations taught it.
+    pub weight: f64,
+    /// The predictors' errors, for a class of shapes and widths.
+    pub score: Option<Score>,
+}
+
+/// Everything that is learned about costs, as plain data.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Entries {
+    /// The factors.
+    pub factors: Vec<Entry>,
+    /// The weights of the neural predictor; empty for an untaught one.
+    pub net: Vec<f32>,
+}
+
+/// A lasting change of an engine's speed, for words.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drift {
+    /// Whose.
+    pub engine: EngineKind,
+    /// Measured over predicted seconds: 1.3 is 30 % slower.
+    pub ratio: f64,
+    /// How many learned factors are learned again.
+    pub factors: usize,
+}
+
+/// What is believed of the engines' costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Costs {
+    chip: Chip,
+    filter: Filter,
+    net: Net,
+    scores: BTreeMap<Key, Score>,
+}
+
+/// The seconds of a work by the roofline, with the parts that each factor has in them.
+struct Predicted {
+    seconds: f64,
+    /// (factor, derivative of `seconds` by its value).
+    slopes: [(Param, f64); 4],
+}
+
+impl Costs {
+    /// The chip's figures.
+    pub fn new(chip: &Chip) -> Costs {
+        Costs { chip: chip.clone(), filter: Filter::default(), net: Net::default(), scores: BTreeMap::new() }
+    }
+
+    /// The chip.
+    pub fn chip(&self) -> &Chip {
+        &self.chip
+    }
+
+    /// Seconds that an engine needs for a work when nothing else runs, without the launch of its step; infinite for an
+    /// engine that the chip does not have.
+    pub fn seconds(&self, engine: EngineKind, work: &Work) -> f64 {
+        let Some(terms) = self.terms(engine, work) else { return f64::INFINITY };
+        if self.scores.get(&Key::of(engine, work)).is_some_and(Score::prefers_net) {
+            return self.by_net(&terms, &features(engine, work));
+        }
+        self.by_roofline(engine, work, &terms).seconds
+    }
+
+    /// Seconds that an engine needs to begin a step and to say that it is done.
+    pub fn launch(&self, engine: EngineKind) -> f64 {
+        let prior = self.chip.processor(engine).map_or(0.0, |p| p.launch.max(0.0));
+        prior * self.filter.factor(Param::Launch(engine))
+    }
+
+    /// Seconds that letting engines go on together costs after they ran side by side.
+    pub fn join(&self) -> f64 {
+        self.chip.join.max(0.0)
+    }
+
+    /// Seconds that the shared memory needs for what these engines read side by side, whoever reads it.
+    pub fn bus(&self, parts: &[(EngineKind, Work)]) -> f64 {
+        let shared = parts.iter().filter(|p| self.chip.shared.contains(&p.0));
+        let bytes: f64 = shared.map(|p| p.1.bytes()).sum();
+        bytes / self.chip.bus.max(1.0) * self.filter.factor(Param::Bus)
+    }
+
+    /// The standard deviation of the logarithm of [`Costs::seconds`]: how much is not known.
+    pub fn doubt(&self, engine: EngineKind, work: &Work) -> f64 {
+        let Some(terms) = self.terms(engine, work) else { return 0.0 };
+        let predicted = self.by_roofline(engine, work, &terms);
+        let variance = |(param, slope): (Param, f64)| self.filter.variance(param) * (slope / predicted.seconds).powi(2);
+        predicted.slopes.into_iter().map(variance).sum::<f64>().sqrt()
+    }
+
+    /// The measured errors of the predictors for a work.
+    pub fn score(&self, engine: EngineKind, work: &Work) -> Option<Score> {
+        self.scores.get(&Key::of(engine, work)).copied()
+    }
+
+    /// Learns from a step that ran alone.
+    pub fn observe(&mut self, timing: &Timing) -> Option<Drift> {
+        let mut parts: BTreeMap<Work, u32> = BTreeMap::new();
+        for work in &timing.parts {
+            *parts.entry(*work).or_default() += 1;
+        }
+        let parts: Vec<(Work, u32)> = parts.into_iter().collect();
+        self.observe_parts(timing.engine, &parts, timing.seconds)
+    }
+
+    /// Learns from a step that ran alone, whose works come with how often each is in it.
+    pub fn observe_parts(&mut self, engine: EngineKind, parts: &[(Work, u32)], seconds: f64) -> Option<Drift> {
+        if !(seconds.is_finite() && seconds > 0.0) {
+            return None;
+        }
+        let mut slopes: BTreeMap<Param, f64> = BTreeMap::new();
+        let launch = self.launch(engine);
+        let (mut total, mut total_net) = (launch, launch);
+        let mut shares: Vec<(Key, Features, f64, f64)> = Vec::with_capacity(parts.len());
+        for (work, count) in parts {
+            let terms = self.terms(engine, work)?;
+            let (times, input) = (f64::from(*count), features(engine, work));
+            let predicted = self.by_roofline(engine, work, &terms);
+            let by_net = self.by_net(&terms, &input) * times;
+            total += predicted.seconds * times;
+            total_net += by_net;
+            for (param, slope) in predicted.slopes {
+                *slopes.entry(param).or_default() += slope * times;
+            }
+            shares.push((Key::of(engine, work), input, predicted.seconds * times, by_net));
+        }
+        *slopes.entry(Param::Launch(engine)).or_default() += launch;
+        if total <= 0.0 || total_net <= 0.0 {
+            return None;
+        }
+        let (error, error_net) = ((seconds / total).ln(), (seconds / total_net).ln());
+        for (key, _, by_roofline, _) in &shares {
+            let score = self.scores.entry(*key).or_default();
+            let share = by_roofline / total;
+            let step =
+                if score.weight < 1.0 / RECENT { share / (score.weight + share).max(1e-9) } else { share * RECENT };
+            score.roofline += step * (error.abs() - score.roofline);
+            score.net += step * (error_net.abs() - score.net);
+            score.weight += share;
+        }
+        let taught: Vec<(Features, f64)> = shares.iter().map(|s| (s.1, s.3 / total_net)).collect();
+        self.net.learn(&taught, error_net);
+        let slopes: Vec<(Param, f64)> = slopes.into_iter().map(|(p, slope)| (p, slope / total)).collect();
+        let (ratio, factors) = self.filter.learn(engine, &slopes, error)?;
+        // What was learned of the old speed says nothing of which predictor is better at the new one.
+        self.scores.iter_mut().filter(|s| s.0.engine == engine).for_each(|s| s.1.weight = s.1.weight.min(1.0));
+        Some(Drift { engine, ratio, factors })
+    }
+
+    /// Learns how much engines slow each other down, from steps that ran side by side and were limited by the bus:
+    /// `measured` over `predicted` seconds of the slowest.
+    pub fn observe_bus(&mut self, predicted: f64, measured: f64) {
+        if predicted > 0.0 && measured > 0.0 && measured.is_finite() {
+            self.filter.teach(Param::Bus, (measured / predicted).ln());
+        }
+    }
+
+    /// What was learned.
+    pub fn entries(&self) -> Entries {
+        let scored = |param| match param {
+            Param::Class(key) => self.scores.get(&key).copied(),
+            _ => None,
+        };
+        let entry = |(param, cell): (Param, filter::Cell)| Entry {
+            name: param.to_string(),
+            value: cell.value,
+            variance: cell.variance,
+            weight: cell.weight,
+            score: scored(param),
+        };
+        let net = if self.net == Net::default() { Vec::new() } else { self.net.weights().to_vec() };
+        Entries { factors: self.filter.cells().map(entry).collect(), net }
+    }
+
+    /// Takes over what was learned before. Entries with an unknown name or impossible numbers are left out; the answer is
+    /// how many were taken.
+    pub fn restore(&mut self, entries: &Entries) -> usize {
+        let mut taken = 0;
+        for entry in &entries.factors {
+            let Ok(param) = entry.name.parse::<Param>() else { continue };
+            let cell = filter::Cell { value: entry.value, variance: entry.variance, weight: entry.weight };
+            if !self.filter.restore(param, cell) {
+                continue;
+            }
+            taken += 1;
+            if let (Param::Class(key), Some(score)) = (param, entry.score)
+                && [score.roofline, score.net, score.weight].iter().all(|x| x.is_finite() && *x >= 0.0)
+            {
+                self.scores.insert(key, score);
+            }
+        }
+        if let Some(net) = Net::with_weights(&entries.net) {
+            self.net = net;
+        }
+        taken
+    }
+
+    fn terms(&self, engine: EngineKind, work: &Work) -> Option<Terms> {
+        self.chip.processor(engine).map(|p| prior::terms(p, work))
+    }
+
+    fn by_net(&self, terms: &Terms, input: &Features) -> f64 {
+        (terms.memory.max(terms.arithmetic) + terms.node) * self.net.predict(input).exp()
+    }
+
+    fn by_roofline(&self, engine: EngineKind, work: &Work, terms: &Terms) -> Predicted {
+        let many = work.n > FEW;
+        let sides = [Param::Memory(engine), Param::Arithmetic(engine, many)];
+        let kernel = Param::Kernel(engine, work.kind, work.ty, many);
+        let (class, node) = (Param::Class(Key::of(engine, work)), Param::Node(engine));
+        let memory = terms.memory * self.filter.factor(sides[0]);
+        let arithmetic = terms.arithmetic * self.filter.factor(sides[1]);
+        let side = if memory >= arithmetic { sides[0] } else { sides[1] };
+        let own = self.filter.factor(kernel) * self.filter.factor(class);
+        let (busy, overhead) = (memory.max(arithmetic) * own, terms.node * self.filter.factor(node));
+        // A kernel's factor is that of its work; a class is right about everything that its nodes cost.
+        let overhead = overhead * self.filter.factor(class);
+        let seconds = busy + overhead;
+        Predicted { seconds, slopes: [(side, busy), (kernel, busy), (node, overhead), (class, seconds)] }
+    }
+
+    /// Whether a work of the kind is limited by memory on an engine, by what is believed.
+    pub fn memory_bound(&self, engine: EngineKind, work: &Work) -> bool {
+        self.terms(engine, work).is_some_and(|terms| {
+            let many = work.n > FEW;
+            let arithmetic = terms.arithmetic * self.filter.factor(Param::Arithmetic(engine, many));
+            work.kind == Kind::Other || terms.memory * self.filter.factor(Param::Memory(engine)) >= arithmetic
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "costs_tests.rs"]
+mod tests;
