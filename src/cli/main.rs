@@ -19,6 +19,7 @@ mod launch;
 mod logging;
 mod machine;
 mod manifest;
+mod plan;
 mod prefix;
 mod settings;
 mod stop;
@@ -68,6 +69,13 @@ fn run(host: &Host) -> Result<u8, Stop> {
         Action::Doctor(options) => doctor(host, options),
         Action::Install(options) => install(host, options),
         Action::Uninstall(place) => uninstall(host, place),
+        Action::Plan(options) => {
+            let answer = plan::plan(&options)?;
+            match &answer {
+                plan::Answer::Report(report) if options.json => show_json(report).map(|()| 0),
+                _ => Ok(show(&answer.text())),
+            }
+        }
         Action::Probe(Probe::Library { file, symbol }) => {
             let answer = probe::in_child(&file, &symbol);
             answer.map(|text| show(&text)).map_err(|e| Stop::failed(e.to_string()))
