@@ -64,6 +64,8 @@ pub struct Thermal {
     pub rise: Number,
     /// Seconds in which it gets 63 % of the way there.
     pub seconds: Number,
+    /// Watts that the package may draw for long; a discrete GPU has its own.
+    pub watts: Number,
 }
 
 /// A chip of the catalogue.
@@ -140,9 +142,10 @@ impl Entry {
 
     /// Every number with where it stands, such as `gpu.bandwidth`.
     pub fn numbers(&self) -> Vec<(String, &Number)> {
-        let Thermal { limit, rise, seconds } = &self.thermal;
+        let Thermal { limit, rise, seconds, watts } = &self.thermal;
         let own = [("bus", &self.bus), ("join", &self.join), ("idle", &self.idle)];
-        let heat = [("thermal.limit", limit), ("thermal.rise", rise), ("thermal.seconds", seconds)];
+        let heat =
+            [("thermal.limit", limit), ("thermal.rise", rise), ("thermal.seconds", seconds), ("thermal.watts", watts)];
         let parts =
             self.parts.iter().flat_map(|p| p.numbers().into_iter().map(|(n, v)| (format!("{}.{n}", p.kind), v)));
         own.into_iter().chain(heat).map(|(n, v)| (n.to_owned(), v)).chain(parts).collect()

@@ -2,6 +2,7 @@
 
 pub mod cpu;
 mod kind;
+pub mod sim;
 pub mod vulkan;
 
 pub use kind::EngineKind;

@@ -119,16 +119,8 @@ impl Prices {
 
     /// What the problem takes with an assignment: the seconds of its waves one after the other, and all joules.
     pub fn measure(&self, costs: &Costs, problem: &Problem, assignment: &Assignment) -> Measure {
-        let priced: Vec<Priced> = (0..problem.loads.len())
-            .map(|load| match place(problem, assignment, load) {
-                Place::Anywhere => Priced::Free,
-                Place::Whole(engine) => Priced::Whole(index(engine), self.seconds(load, engine)),
-                Place::Split(parts) => {
-                    let work = problem.loads[load].parts.first().map(|p| problem.works[p.0]);
-                    Priced::Split(work.map_or(Measure::default(), |work| wave(costs, &work, &parts)))
-                }
-            })
-            .collect();
+        let priced: Vec<Priced> =
+            (0..problem.loads.len()).map(|load| self.price(costs, problem, assignment, load)).collect();
         let (mut total, mut open) = (Measure::default(), None);
         for item in &problem.items {
             match priced[item.load] {
@@ -147,6 +139,33 @@ impl Prices {
             }
         }
         total.joules += total.seconds * self.idle;
+        total
+    }
+
+    fn price(&self, costs: &Costs, problem: &Problem, assignment: &Assignment, load: usize) -> Priced {
+        match place(problem, assignment, load) {
+            Place::Anywhere => Priced::Free,
+            Place::Whole(engine) => Priced::Whole(index(engine), self.seconds(load, engine)),
+            Place::Split(parts) => {
+                let work = problem.loads[load].parts.first().map(|p| problem.works[p.0]);
+                Priced::Split(work.map_or(Measure::default(), |work| wave(costs, &work, &parts)))
+            }
+        }
+    }
+
+    /// What all nodes of a site take by themselves, without launches that they share with others.
+    pub fn site(&self, costs: &Costs, problem: &Problem, assignment: &Assignment, site: &Site) -> Measure {
+        let mut total = Measure::default();
+        let Ok(at) = problem.sites.binary_search(site) else { return total };
+        for item in problem.items.iter().filter(|item| problem.loads[item.load].site == Some(at)) {
+            let one = match self.price(costs, problem, assignment, item.load) {
+                Priced::Whole(engine, seconds) => Measure { seconds, joules: seconds * self.watts[engine] },
+                Priced::Split(wave) => wave,
+                Priced::Free => Measure::default(),
+            };
+            total.seconds += one.seconds;
+            total.joules += one.joules + one.seconds * self.idle;
+        }
         total
     }
 }

@@ -2,12 +2,18 @@
 //!
 //! Pure room: same input, same plan. Planning cannot fail: the worst plan is "everything on the CPU".
 
+mod adapt;
 pub mod assign;
 pub mod costs;
+mod explore;
+mod group;
 pub mod layout;
 pub mod learn;
+mod notice;
+mod observe;
 mod options;
 pub mod problem;
+mod rest;
 pub mod search;
 pub mod split;
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub struct Question<'a> {
     pub objective: Objective,
     /// How much slower each engine looks than it is, by index.
     pub strain: [f64; 3],
+    /// By which part of a site's seconds a change of it must win.
+    pub margin: f64,
     /// Whether a choice may be made for a site.
     pub allowed: &'a dyn Fn(&Site, &Share) -> bool,
     /// The engines that may be home.
@@ -95,7 +97,8 @@ impl<'a> Priced<'a> {
                     let other = best.1.with(*site, share.clone());
                     let score = self.score(&other);
                     // A hair is no gain: the sum's rounding differs by order.
-                    if score < best.0 * (1.0 - 1e-9) {
+                    let gain = (self.question.margin * self.site_score(site, &best.1)).max(1e-9 * best.0);
+                    if score < best.0 - gain {
                         best = (score, other);
                     }
                 }
@@ -105,6 +108,20 @@ impl<'a> Priced<'a> {
             }
         }
         best
+    }
+
+    /// What a site has in the score of an assignment.
+    fn site_score(&self, site: &Site, assignment: &Assignment) -> f64 {
+        let mut total = Measure::default();
+        for ((problem, weight), prices) in self.mix.problems.iter().zip(&self.prices) {
+            let one = prices.site(self.question.costs, problem, assignment, site);
+            total.seconds += weight * one.seconds;
+            total.joules += weight * one.joules;
+        }
+        match self.question.objective {
+            Objective::Speed | Objective::Quiet => total.seconds,
+            Objective::Energy => total.joules,
+        }
     }
 
     /// The sites of the mix, each once.

@@ -145,7 +145,7 @@ impl Build<'_> {
             q = self.tape.node("SCALE", ne, &[q]);
             self.tape.edit(q).params[0] = (1.0 / (m.head as f32).sqrt()).to_bits() as i32;
         }
-        [q, v, k].map(|r| self.tape.expand(r));
+        [q, v, k].into_iter().for_each(|r| self.tape.expand(r));
         let row = (m.head * m.kv_heads) as i64;
         let caches = [(); 2].map(|()| self.tape.leaf(Type::F16, [row, seen.length, 1, 1]));
         self.store(caches[0], k);

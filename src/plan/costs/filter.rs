@@ -51,6 +51,11 @@ impl Filter {
         self.cell(param).variance
     }
 
+    /// How many observations taught it.
+    pub fn weight(&self, param: Param) -> f64 {
+        self.cells.get(&param).map_or(0.0, |cell| cell.weight)
+    }
+
     /// All that were taught.
     pub fn cells(&self) -> impl Iterator<Item = (Param, Cell)> {
         self.cells.iter().map(|(p, c)| (*p, *c))
@@ -127,6 +132,7 @@ impl Filter {
                 _ => 0.4 * param.doubt(),
             };
             cell.variance = cell.variance.max(doubt * doubt);
+            cell.weight = cell.weight.min(1.0);
             count += 1;
         }
         count

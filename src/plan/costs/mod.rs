@@ -24,6 +24,9 @@ const RECENT: f64 = 0.1;
 /// The net is used for a class after this many observations of it, and when its error is that much smaller.
 const PROOF: (f64, f64) = (8.0, 0.85);
 
+/// So many observations make a class known.
+const ENOUGH: f64 = 3.0;
+
 /// How well the two predictors did on steps that they had not seen.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Score {
@@ -84,6 +87,8 @@ pub struct Costs {
     filter: Filter,
     net: Net,
     scores: BTreeMap<Key, Score>,
+    /// By how many standard deviations what is not known is believed to be faster.
+    hope: f64,
 }
 
 /// The seconds of a work by the roofline, with the parts that each factor has in them.
@@ -96,7 +101,12 @@ struct Predicted {
 impl Costs {
     /// The chip's figures.
     pub fn new(chip: &Chip) -> Costs {
-        Costs { chip: chip.clone(), filter: Filter::default(), net: Net::default(), scores: BTreeMap::new() }
+        Costs { chip: chip.clone(), filter: Filter::default(), net: Net::default(), scores: BTreeMap::new(), hope: 0.0 }
+    }
+
+    /// The same costs as an optimist reads them: what is not known yet may be faster. With these it is decided what to try.
+    pub fn hopeful(&self) -> Costs {
+        Costs { hope: 1.0, ..self.clone() }
     }
 
     /// The chip.
@@ -108,6 +118,10 @@ impl Costs {
     /// engine that the chip does not have.
     pub fn seconds(&self, engine: EngineKind, work: &Work) -> f64 {
         let Some(terms) = self.terms(engine, work) else { return f64::INFINITY };
+        if self.hope > 0.0 {
+            let sober = self.by_roofline(engine, work, &terms).seconds;
+            return sober * (-self.hope * self.doubt(engine, work)).exp();
+        }
         if self.scores.get(&Key::of(engine, work)).is_some_and(Score::prefers_net) {
             return self.by_net(&terms, &features(engine, work));
         }
@@ -137,7 +151,20 @@ impl Costs {
         let Some(terms) = self.terms(engine, work) else { return 0.0 };
         let predicted = self.by_roofline(engine, work, &terms);
         let variance = |(param, slope): (Param, f64)| self.filter.variance(param) * (slope / predicted.seconds).powi(2);
-        predicted.slopes.into_iter().map(variance).sum::<f64>().sqrt()
+        // The filter's variances are independent, so a class that was measured itself is better known than their sum says.
+        let seen = 1.0 + self.filter.weight(Param::Class(Key::of(engine, work)));
+        predicted.slopes.into_iter().map(variance).sum::<f64>().sqrt() / seen
+    }
+
+    /// Whether works of this class were measured on an engine often enough to be relied on.
+    pub fn known(&self, engine: EngineKind, work: &Work) -> bool {
+        self.filter.weight(Param::Class(Key::of(engine, work))) >= ENOUGH
+    }
+
+    /// Whether an engine was measured at all, so that its figures are more than a data sheet.
+    pub fn acquainted(&self, engine: EngineKind, work: &Work) -> bool {
+        let sides = [Param::Memory(engine), Param::Arithmetic(engine, work.n > FEW)];
+        sides.into_iter().map(|side| self.filter.weight(side)).sum::<f64>() >= ENOUGH
     }
 
     /// The measured errors of the predictors for a work.
@@ -269,15 +296,6 @@ impl Costs {
         let overhead = overhead * self.filter.factor(class);
         let seconds = busy + overhead;
         Predicted { seconds, slopes: [(side, busy), (kernel, busy), (node, overhead), (class, seconds)] }
-    }
-
-    /// Whether a work of the kind is limited by memory on an engine, by what is believed.
-    pub fn memory_bound(&self, engine: EngineKind, work: &Work) -> bool {
-        self.terms(engine, work).is_some_and(|terms| {
-            let many = work.n > FEW;
-            let arithmetic = terms.arithmetic * self.filter.factor(Param::Arithmetic(engine, many));
-            work.kind == Kind::Other || terms.memory * self.filter.factor(Param::Memory(engine)) >= arithmetic
-        })
     }
 }
 

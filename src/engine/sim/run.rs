@@ -1,0 +1,198 @@
+//! Doing what a plan says, in virtual time.
+
+use super::Truth;
+use super::bus::together;
+use super::processor::Item;
+use crate::engine::EngineKind;
+use crate::graph::{Graph, Node};
+use crate::plan::timing::{Report, Timing, TrialTiming};
+use crate::plan::work::Work;
+use crate::plan::{Step, Wave};
+
+/// What something costs without noise.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Cost {
+    /// Seconds.
+    pub seconds: f64,
+    /// Joules of the whole chip in that time.
+    pub joules: f64,
+}
+
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, other: Cost) {
+        self.seconds += other.seconds;
+        self.joules += other.joules;
+    }
+}
+
+/// Share of the launch that is left when the engine was busy just before, and of its watts while it is launched.
+pub const WARM: f64 = 0.7;
+pub const WAITING: f64 = 0.3;
+/// What a second look at the same weights takes less.
+const SECOND: f64 = 0.985;
+
+/// One wave as it was done.
+pub struct Done {
+    /// What it cost.
+    pub cost: Cost,
+    /// Seconds of each step with work, launch included, and who did it.
+    pub steps: Vec<(usize, EngineKind, f64)>,
+}
+
+/// The nodes of a step that have work.
+fn nodes<'a>(graph: &'a Graph, step: &Step) -> impl Iterator<Item = &'a Node> {
+    graph.nodes.iter().skip(step.first).take(step.count).filter(|n| n.compute)
+}
+
+impl Truth {
+    /// The items of a step, one for each node with work.
+    fn items(&self, graph: &Graph, step: &Step) -> Vec<Item> {
+        let (p, rows, mut before) = (self.worker(step.engine), step.rows.map(|r| r.count), None);
+        nodes(graph, step).map(|n| p.alone(n, rows, before.replace(n))).collect()
+    }
+
+    /// One wave, after one in which the engines of `previous` worked. `noise` gives each step's factor.
+    pub fn wave(
+        &self,
+        graph: &Graph,
+        wave: &Wave,
+        previous: &[EngineKind],
+        noise: &mut dyn FnMut(EngineKind) -> f64,
+    ) -> Done {
+        let worked: Vec<usize> = (0..wave.steps.len()).filter(|i| wave.steps[*i].computed > 0).collect();
+        let slow = self.share_of_power(wave, &worked);
+        let mut lanes = Vec::with_capacity(worked.len());
+        let mut launches = Vec::with_capacity(worked.len());
+        for i in &worked {
+            let step = &wave.steps[*i];
+            let p = self.worker(step.engine);
+            let warm = if previous.contains(&step.engine) { WARM } else { 1.0 };
+            let speed = if p.link.is_none() { slow * self.heat.speed() } else { 1.0 };
+            let factor = noise(step.engine);
+            launches.push(p.launch * warm * factor);
+            let known = self.known.get(&(graph.uid, step.clone())).filter(|_| worked.len() == 1 && graph.uid != 0);
+            lanes.push(match known {
+                Some(seconds) => vec![Item { seconds: seconds * factor / speed, bytes: 0.0 }],
+                None => self.items(graph, step),
+            });
+            if known.is_none() {
+                lanes.last_mut().into_iter().flatten().for_each(|item| item.seconds *= factor / speed);
+            }
+            lanes
+                .last_mut()
+                .into_iter()
+                .for_each(|l| l.insert(0, Item { seconds: p.launch * warm * factor, bytes: 0.0 }));
+        }
+        let ends = match &lanes[..] {
+            [lane] => vec![lane.iter().map(|i| i.seconds).sum()],
+            lanes => together(self.bus, lanes),
+        };
+        let last = ends.iter().copied().fold(0.0, f64::max);
+        let seconds = last + if worked.len() > 1 { self.join } else { 0.0 };
+        let drawn = |(i, (end, launch)): (usize, (&f64, &f64))| {
+            self.worker(wave.steps[worked[i]].engine).watts * (end - launch * (1.0 - WAITING))
+        };
+        let joules = self.idle * seconds + ends.iter().zip(&launches).enumerate().map(drawn).sum::<f64>();
+        let steps =
+            worked.iter().zip(&ends).map(|(i, end)| (*i, self.worker(wave.steps[*i].engine).kind, *end)).collect();
+        Done { cost: Cost { seconds, joules }, steps }
+    }
+
+    /// Clocks of processors that share a package's watts: power rises with the third power of the clock.
+    fn share_of_power(&self, wave: &Wave, worked: &[usize]) -> f64 {
+        let package = worked.iter().map(|i| self.worker(wave.steps[*i].engine)).filter(|p| p.link.is_none());
+        let watts: f64 = package.map(|p| p.watts).sum();
+        (self.package / watts.max(self.package)).cbrt()
+    }
+
+    /// What waves cost without noise, as warm as the chip is now.
+    pub fn cost(&self, graph: &Graph, waves: &[Wave]) -> Cost {
+        let (mut sum, mut previous) = (Cost::default(), Vec::new());
+        for wave in waves {
+            let done = self.wave(graph, wave, &previous, &mut |_| 1.0);
+            sum += done.cost;
+            previous = wave.steps.iter().map(|s| s.engine).collect();
+        }
+        sum
+    }
+
+    /// What everything on one engine costs, but what it refuses, which the CPU does; `None` when it computes nothing.
+    pub fn single(&self, graph: &Graph, kind: EngineKind) -> Option<(Vec<Wave>, Cost)> {
+        let accepts = |n: &Node| self.accepts(kind, n);
+        let plan = crate::plan::plan(graph, (kind != EngineKind::Cpu).then_some(&accepts));
+        let mut waves = plan.waves;
+        for step in waves.iter_mut().flat_map(|w| &mut w.steps).filter(|s| s.engine == EngineKind::Gpu) {
+            step.engine = kind;
+        }
+        let cost = self.cost(graph, &waves);
+        waves.iter().flat_map(|w| &w.steps).any(|s| s.engine == kind && s.computed > 0).then_some((waves, cost))
+    }
+
+    /// Does a graph, and beside it the trial `(first, count, waves)` of some of its nodes.
+    pub fn run(&mut self, graph: &Graph, waves: &[Wave], trial: Option<(usize, usize, &[Wave])>) -> Report {
+        self.noise.next();
+        self.learn_steps(graph, waves);
+        let (cost, steps) = self.perform(graph, waves);
+        let trial = trial.map(|(first, count, candidate)| self.beside(graph, waves, (first, count), candidate));
+        Report { seconds: cost.seconds, steps, trial }
+    }
+
+    /// Remembers what steps take, for the next time that the graph comes.
+    fn learn_steps(&mut self, graph: &Graph, waves: &[Wave]) {
+        if graph.uid == 0 {
+            return;
+        }
+        for step in waves.iter().filter(|w| w.steps.len() == 1).flat_map(|w| &w.steps) {
+            if !self.known.contains_key(&(graph.uid, step.clone())) {
+                let seconds = self.items(graph, step).iter().map(|i| i.seconds).sum();
+                self.known.insert((graph.uid, step.clone()), seconds);
+            }
+        }
+    }
+
+    /// Lets waves pass in virtual time.
+    fn perform(&mut self, graph: &Graph, waves: &[Wave]) -> (Cost, Vec<Timing>) {
+        let (mut sum, mut timings, mut previous) = (Cost::default(), Vec::new(), Vec::new());
+        let mut noise = self.noise.clone();
+        for wave in waves {
+            let done = self.wave(graph, wave, &previous, &mut |kind| noise.factor(kind));
+            for (i, engine, seconds) in done.steps {
+                let step = &wave.steps[i];
+                let work = |n: &Node| Work::of(n).map(|w| step.rows.map_or(w, |r| w.with_rows(r.count)));
+                timings.push(Timing { engine, parts: nodes(graph, step).filter_map(work).collect(), seconds });
+            }
+            sum += done.cost;
+            previous = wave.steps.iter().map(|s| s.engine).collect();
+        }
+        self.noise = noise;
+        self.clock += sum.seconds;
+        self.heat.pass(sum.joules / sum.seconds.max(1e-9), sum.seconds);
+        (sum, timings)
+    }
+
+    /// Some nodes twice: as the plan has them and as the trial has them. The second finds warm caches.
+    fn beside(&mut self, graph: &Graph, waves: &[Wave], part: (usize, usize), candidate: &[Wave]) -> TrialTiming {
+        self.trials += 1;
+        let current = cut(graph, waves, part.0, part.1);
+        let before = self.clock;
+        let (plan, _) = self.perform(graph, &current);
+        let (other, mut steps) = self.perform(graph, candidate);
+        // The plan's own pass over these nodes is in the graph's time already; only its steps were cut, which costs launches.
+        let launches: f64 = current.iter().flat_map(|w| &w.steps).map(|s| self.worker(s.engine).launch).sum();
+        self.clock = before + other.seconds + 2.0 * launches;
+        let (first, second) = if self.trials % 2 == 0 { (SECOND, 1.0) } else { (1.0, SECOND) };
+        steps.iter_mut().for_each(|s| s.seconds *= first);
+        TrialTiming { candidate: other.seconds * first, current: plan.seconds * second, steps }
+    }
+}
+
+/// What waves do to the nodes `first .. first + count`.
+fn cut(graph: &Graph, waves: &[Wave], first: usize, count: usize) -> Vec<Wave> {
+    let part = |step: &Step| {
+        let (from, to) = (step.first.max(first), (step.first + step.count).min(first + count));
+        let computed = graph.nodes.get(from..to)?.iter().filter(|n| n.compute).count() as u64;
+        (computed > 0).then(|| Step { first: from, count: to - from, computed, ..step.clone() })
+    };
+    let waves = waves.iter().map(|w| Wave { steps: w.steps.iter().filter_map(part).collect() });
+    waves.filter(|w| !w.steps.is_empty()).collect()
+}
