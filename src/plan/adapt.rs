@@ -152,7 +152,7 @@ fn known(costs: &Costs, mix: &Mix, site: &Site, share: &Share) -> bool {
     works.peek().is_some()
         && works.all(|work| match share {
             Share::Whole(engine) => costs.known(*engine, &work),
-            Share::Split(parts) => parts.iter().all(|(e, rows)| costs.known(*e, &work.with_rows(*rows))),
+            Share::Split(parts) => costs.known_beside(&super::split::works(&work, parts)),
         })
 }
 

@@ -84,6 +84,11 @@ impl Explore {
         self.graphs < GRAPHS && self.fruitless < FRUITLESS
     }
 
+    /// Whether no trial is planned.
+    pub fn idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Whether a trial of so many seconds fits.
     pub fn affords(&self, seconds: f64) -> bool {
         self.spent + seconds <= BUDGET * self.earned

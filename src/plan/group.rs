@@ -96,7 +96,7 @@ impl Group {
 
     /// Whether there is enough news to think the assignment over.
     pub fn due(&self) -> bool {
-        self.news >= if self.explore.open() { 8 } else { 64 }
+        self.explore.idle() && self.recent.len() >= RECENT / 2 && self.news >= if self.explore.open() { 8 } else { 64 }
     }
 
     /// A graph is planned or seen again.

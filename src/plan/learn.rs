@@ -7,7 +7,9 @@ use super::adapt::{Weighing, begin};
 use super::assign::Assignment;
 use super::costs::param::width_class;
 use super::costs::{Costs, FEW};
+use super::drift::Watcher;
 use super::group::Group;
+use super::observe::Thing;
 use super::options::{Decision, Mode, Objective, Options};
 use super::problem::{AcceptsOf, Problem, index};
 use super::rest::Rest;
@@ -23,14 +25,17 @@ use std::sync::Arc;
 /// Plans kept at most: each KV length of each stream has its own graph.
 const KEPT: usize = 64;
 
+/// Distinct works and how often each is there.
+pub(super) type Counted = Vec<(Work, u32)>;
+
 /// A graph that was planned.
 pub(super) struct Known {
     pub(super) group: usize,
     generation: u64,
     pub(super) problem: Arc<Problem>,
     pub(super) plan: Arc<Plan>,
-    /// The works of each step of the plan, and how often each is in it.
-    pub(super) works: Vec<Vec<(Work, u32)>>,
+    /// For each wave the works of its steps that compute something, and how often each is in them.
+    pub(super) works: Vec<Vec<Counted>>,
     used: u64,
 }
 
@@ -43,6 +48,7 @@ pub struct Planner {
     pub(super) known: HashMap<u64, Known>,
     pub(super) notices: Vec<String>,
     pub(super) rest: Rest,
+    pub(super) watcher: Watcher<Thing>,
     asked: u64,
 }
 
@@ -57,6 +63,7 @@ impl Planner {
             known: HashMap::new(),
             notices: Vec::new(),
             rest: Rest::default(),
+            watcher: Watcher::default(),
             asked: 0,
         }
     }
@@ -203,8 +210,8 @@ impl Planner {
     }
 }
 
-/// The works of each step of a plan.
-fn works(graph: &Graph, plan: &Plan) -> Vec<Vec<(Work, u32)>> {
+/// The works of a plan's steps, wave by wave. Steps without work have no timings and are left out.
+fn works(graph: &Graph, plan: &Plan) -> Vec<Vec<Counted>> {
     let of = |step: &super::Step| {
         let mut counts: BTreeMap<Work, u32> = BTreeMap::new();
         for work in graph.nodes[step.first..step.first + step.count].iter().filter_map(Work::of) {
@@ -213,5 +220,6 @@ fn works(graph: &Graph, plan: &Plan) -> Vec<Vec<(Work, u32)>> {
         }
         counts.into_iter().collect()
     };
-    plan.steps().map(of).collect()
+    let worked = |step: &&super::Step| step.computed > 0;
+    plan.waves.iter().map(|wave| wave.steps.iter().filter(worked).map(of).collect()).collect()
 }

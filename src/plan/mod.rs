@@ -5,6 +5,7 @@
 mod adapt;
 pub mod assign;
 pub mod costs;
+mod drift;
 mod explore;
 mod group;
 pub mod layout;

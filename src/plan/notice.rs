@@ -2,7 +2,7 @@
 
 use super::adapt::Change;
 use super::assign::{Assignment, Share};
-use super::costs::Drift;
+use super::drift::Drift;
 use super::group::Verdict;
 use super::search::Mix;
 use std::collections::BTreeMap;

@@ -1,21 +1,29 @@
 //! From measurements to costs.
 
 use super::assign::Share;
-use super::costs::{Costs, Drift};
+use super::costs::Costs;
+use super::drift::Drift;
 use super::explore::{Probe, TRIALS};
-use super::learn::Planner;
+use super::learn::{Known, Planner};
+use super::notice;
 use super::options::Mode;
-use super::problem::index;
-use super::split::bounds;
+use super::problem::{ENGINES, index};
+use super::split::works;
 use super::timing::{Report, Timing, TrialTiming};
-use super::work::Work;
-use super::{Step, Wave, notice};
 use crate::engine::EngineKind;
 use crate::graph::Graph;
-use std::sync::Arc;
 
 /// Once exploration is over, one graph of so many is looked at.
 const SAMPLED: u32 = 4;
+
+/// What has timings of its own: an engine's part of a group's plan, or of the trials of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Thing {
+    group: usize,
+    /// The generation of the plan; `None` for trials.
+    generation: Option<u64>,
+    engine: EngineKind,
+}
 
 impl Planner {
     /// Learns from what was measured with the last decision for this graph.
@@ -26,99 +34,86 @@ impl Planner {
         for step in &report.steps {
             self.rest.worked(index(step.engine), step.seconds);
         }
-        let Some(known) = self.known.get(&graph.uid).filter(|_| graph.uid != 0) else {
-            let drifts: Vec<Drift> = report.steps.iter().filter_map(|step| self.costs.observe(step)).collect();
-            self.upset(&drifts);
-            return;
-        };
-        let group = &mut self.groups[known.group];
+        let Some(known) = self.known.get(&graph.uid).filter(|_| graph.uid != 0) else { return };
+        let (at, group) = (known.group, &mut self.groups[known.group]);
         group.explore.earn(report.seconds);
         group.measured(&known.problem, report.seconds);
-        let mut drifts = Vec::new();
         let looked_at = group.explore.open() || group.on_probation() || group.news % SAMPLED == 0;
-        let fits = report.steps.len() == known.works.len();
-        if looked_at && fits {
-            let mut at = 0;
-            for wave in &known.plan.waves {
-                let (steps, works) = (&report.steps[at..], &known.works[at..]);
-                drifts.extend(learn_wave(&mut self.costs, wave, steps, works));
-                at += wave.steps.len();
+        let mut jumps = Vec::new();
+        if (looked_at || self.watcher.suspicious()) && report.steps.len() == known.works.iter().flatten().count() {
+            for (engine, error) in learn_plan(&mut self.costs, known, &report.steps) {
+                let thing = Thing { group: at, generation: Some(group.generation), engine };
+                jumps.extend(self.watcher.see(thing, error).map(|jump| (engine, jump)));
             }
         }
         if let Some((_, probe)) = group.explore.pending.take_if(|(uid, _)| *uid == graph.uid) {
             // A trial that did not succeed counts too, or it would be made for ever.
             group.explore.done(&probe);
             if let Some(trial) = &report.trial {
-                group.explore.spend(trial.candidate + 2.0 * self.costs.launch(group.assignment.home));
+                let home = group.assignment.home;
+                group.explore.spend(trial.candidate + 2.0 * self.costs.launch(home));
                 group.news += if group.explore.knows(probe.subject, &probe.share) { TRIALS * 2 } else { 0 };
-                drifts.extend(learn_trial(&mut self.costs, &probe, trial, group.assignment.home));
+                if let Some((engine, error)) = learn_trial(&mut self.costs, &probe, trial, home) {
+                    let thing = Thing { group: at, generation: None, engine };
+                    jumps.extend(self.watcher.see(thing, error).map(|jump| (engine, jump)));
+                }
             }
         }
-        self.upset(&drifts);
+        for (engine, jump) in jumps {
+            self.upset(engine, jump.exp());
+        }
     }
 
-    /// Engines have changed: says so, and lets everything that depended on their speed be found out again.
-    fn upset(&mut self, drifts: &[Drift]) {
-        for drift in drifts {
-            self.notices.push(notice::drift(drift));
-            for group in &mut self.groups {
-                group.upset(drift.engine, drift.ratio > 1.0);
-            }
+    /// An engine has changed: says so, and lets everything that depended on its speed be found out again.
+    fn upset(&mut self, engine: EngineKind, ratio: f64) {
+        let factors = self.costs.forget(engine);
+        self.notices.push(notice::drift(&Drift { engine, ratio, factors }));
+        self.watcher.clear();
+        for group in &mut self.groups {
+            group.upset(engine, ratio > 1.0);
         }
     }
 }
 
-/// Learns from the steps of a wave.
-fn learn_wave(costs: &mut Costs, wave: &Wave, timings: &[Timing], works: &[Vec<(Work, u32)>]) -> Vec<Drift> {
-    if let [step] = &wave.steps[..] {
-        return costs.observe_parts(step.engine, &works[0], timings[0].seconds).into_iter().collect();
+/// Learns from the steps of a plan. Gives for each engine the logarithm of measured over predicted seconds of all that it did
+/// alone.
+fn learn_plan(costs: &mut Costs, known: &Known, timings: &[Timing]) -> Vec<(EngineKind, f64)> {
+    let (mut at, mut sums) = (0, [(0.0, 0.0); 3]);
+    for (wave, parts) in known.plan.waves.iter().zip(&known.works) {
+        let timings = &timings[at..at + parts.len()];
+        at += parts.len();
+        if wave.steps.len() > 1 {
+            let works: Vec<_> =
+                wave.steps.iter().zip(parts).filter_map(|(s, p)| Some((s.engine, p.first()?.0))).collect();
+            let seconds: Vec<f64> = timings.iter().map(|t| t.seconds).collect();
+            costs.observe_beside(&works, &seconds);
+        } else if let ([step], [part], [timing]) = (&wave.steps[..], &parts[..], timings)
+            && let Some(error) = costs.observe_parts(step.engine, part, timing.seconds)
+        {
+            let sum = &mut sums[index(step.engine)];
+            *sum = (sum.0 + timing.seconds, sum.1 + timing.seconds * (-error).exp());
+        }
     }
-    let parts: Vec<(EngineKind, u64)> =
-        wave.steps.iter().filter_map(|s: &Step| Some((s.engine, s.rows?.count))).collect();
-    let work = works.iter().find_map(|w| w.first()).map(|w| w.0);
-    let Some(work) = work.filter(|_| parts.len() == wave.steps.len()) else { return Vec::new() };
-    side_by_side(costs, &work, &parts, timings)
+    ENGINES.into_iter().zip(sums).filter(|(_, s)| s.1 > 0.0).map(|(e, s)| (e, (s.0 / s.1).ln())).collect()
 }
 
-/// Learns from engines that ran side by side: about the shared memory if that was the limit, else about each by itself.
-fn side_by_side(costs: &mut Costs, work: &Work, parts: &[(EngineKind, u64)], timings: &[Timing]) -> Vec<Drift> {
-    let (alone, bus) = bounds(costs, work, parts);
-    let measured = timings.iter().take(parts.len()).map(|t| t.seconds).fold(0.0, f64::max);
-    if bus > alone {
-        costs.observe_bus(bus, measured);
-        return Vec::new();
-    }
-    let mut drifts = Vec::new();
-    for ((engine, rows), timing) in parts.iter().zip(timings) {
-        drifts.extend(costs.observe_parts(*engine, &[(work.with_rows(*rows), 1)], timing.seconds));
-    }
-    drifts
-}
-
-/// Learns from a trial, and from the plan's own way, which was measured with it.
-fn learn_trial(costs: &mut Costs, probe: &Probe, trial: &TrialTiming, home: EngineKind) -> Vec<Drift> {
-    let mut drifts = Vec::new();
-    let whole = |step: &Timing| Arc::<[Work]>::from(&step.parts[..]);
+/// Learns from a trial, and from the plan's own way, which was measured with it. Gives the candidate's error if it is one step.
+fn learn_trial(costs: &mut Costs, probe: &Probe, trial: &TrialTiming, home: EngineKind) -> Option<(EngineKind, f64)> {
+    let first = trial.steps.first()?;
     match &probe.share {
-        Share::Whole(_) => {
-            for step in &trial.steps {
-                drifts.extend(costs.observe(step));
-            }
+        Share::Whole(engine) => {
             // The same nodes as the plan has them, if that is one step of the home engine.
-            if let [step] = &trial.steps[..]
-                && probe.share != Share::Whole(home)
-            {
-                let parts = whole(step).to_vec();
-                drifts.extend(costs.observe(&Timing { engine: home, parts, seconds: trial.current }));
+            if *engine != home {
+                costs.observe(&Timing { engine: home, parts: first.parts.clone(), seconds: trial.current });
             }
+            Some((*engine, costs.observe(first)?))
         }
         Share::Split(parts) => {
-            let work = trial.steps.first().and_then(|step| step.parts.first());
-            let all: u64 = parts.iter().map(|p| p.1).sum();
-            if let Some(work) = work {
-                drifts.extend(side_by_side(costs, &work.with_rows(all), parts, &trial.steps));
-            }
+            let rows: u64 = parts.iter().map(|p| p.1).sum();
+            let works = works(&first.parts.first()?.with_rows(rows), parts);
+            let seconds: Vec<f64> = trial.steps.iter().map(|t| t.seconds).collect();
+            costs.observe_beside(&works, &seconds);
+            None
         }
     }
-    drifts
 }

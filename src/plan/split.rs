@@ -24,20 +24,17 @@ pub fn unit(chip: &Chip, engines: &[EngineKind]) -> u64 {
     rows.max().unwrap_or(1).max(1)
 }
 
-/// A wave in which each engine computes its rows: it lasts as long as the slowest, and as long as the shared memory needs.
+/// A wave in which each engine computes its rows: it lasts as long as the slowest.
 pub fn wave(costs: &Costs, work: &Work, parts: &[(EngineKind, u64)]) -> Measure {
-    let (slowest, bus) = bounds(costs, work, parts);
-    let busy = |e, rows| costs.seconds(e, &work.with_rows(rows)) * watts(costs.chip(), e);
-    let joules = parts.iter().map(|&(e, rows)| busy(e, rows)).sum();
-    Measure { seconds: slowest.max(bus) + costs.join(), joules }
+    let parts = works(work, parts);
+    let seconds = costs.beside(&parts);
+    let joules = parts.iter().zip(&seconds).map(|(p, s)| s * watts(costs.chip(), p.0)).sum();
+    Measure { seconds: seconds.into_iter().fold(0.0, f64::max) + costs.join(), joules }
 }
 
-/// The two limits of a wave, without the join: the slowest engine by itself, and the shared memory.
-pub fn bounds(costs: &Costs, work: &Work, parts: &[(EngineKind, u64)]) -> (f64, f64) {
-    let alone = parts.iter().map(|&(e, rows)| costs.launch(e) + costs.seconds(e, &work.with_rows(rows)));
-    let first = parts.iter().map(|&(e, _)| costs.launch(e)).fold(f64::INFINITY, f64::min);
-    let works: Vec<(EngineKind, Work)> = parts.iter().map(|&(e, rows)| (e, work.with_rows(rows))).collect();
-    (alone.fold(0.0, f64::max), first + costs.bus(&works))
+/// What each engine computes.
+pub fn works(work: &Work, parts: &[(EngineKind, u64)]) -> Vec<(EngineKind, Work)> {
+    parts.iter().map(|&(e, rows)| (e, work.with_rows(rows))).collect()
 }
 
 /// Watts of an engine while it computes.
@@ -51,20 +48,22 @@ pub fn fill(costs: &Costs, work: &Work, engines: &[EngineKind]) -> Option<Parts>
     if work.m < 2 * unit {
         return None;
     }
-    let mut rows: Vec<f64> = vec![work.m as f64; engines.len()];
+    // The first guess of an engine's share, when nothing is known of its seconds but that they are the same for each row.
+    let mut rows: Vec<u64> = vec![work.m / engines.len() as u64; engines.len()];
     let mut best: Option<(f64, Parts)> = None;
     // Seconds per row depend on the number of rows, so the division is repeated with those of the last one.
-    for _ in 0..3 {
-        let rates: Vec<(f64, f64)> = engines
-            .iter()
-            .zip(&rows)
-            .map(|(&e, r)| {
-                let m = (*r as u64).clamp(unit, work.m);
-                (costs.launch(e), costs.seconds(e, &work.with_rows(m)) / m as f64)
-            })
-            .collect();
-        rows = level(work.m as f64, &rates);
-        for parts in rounded(work.m, unit, engines, &rows) {
+    for _ in 0..4 {
+        let asked: Vec<(EngineKind, u64)> =
+            engines.iter().zip(&rows).map(|(&e, r)| (e, (*r).clamp(unit, work.m))).collect();
+        let seconds = costs.beside(&works(work, &asked));
+        let rate = |(&(e, m), s): (&(EngineKind, u64), &f64)| {
+            let launch = costs.launch(e);
+            (launch, (s - launch) / m as f64)
+        };
+        let rates: Vec<(f64, f64)> = asked.iter().zip(&seconds).map(rate).collect();
+        let poured = level(work.m as f64, &rates);
+        rows = poured.iter().map(|r| *r as u64).collect();
+        for parts in rounded(work.m, unit, engines, &poured) {
             let seconds = wave(costs, work, &parts).seconds;
             if best.as_ref().is_none_or(|b| seconds < b.0) {
                 best = Some((seconds, parts));

@@ -9,10 +9,8 @@ use std::collections::BTreeMap;
 const NOISE: f64 = 0.03 * 0.03;
 /// What a factor's variance grows by with each observation that touches it, so that slow changes are followed.
 const WANDER: f64 = 0.002 * 0.002;
-/// An error beyond so many standard deviations is an outlier and teaches nothing,
-const BAND: f64 = 2.5;
-/// unless so many in a row lie on one side: then the engine has changed.
-const PERSISTENT: usize = 5;
+/// An error beyond so many standard deviations teaches no more than that: outliers are cut off.
+const CUT: f64 = 2.5;
 /// Factors stay within e^3 of the chip's figures.
 const LIMIT: f64 = 3.0;
 
@@ -31,8 +29,6 @@ pub struct Cell {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Filter {
     cells: BTreeMap<Param, Cell>,
-    /// For each engine the errors in a row that lie on one side of what was expected.
-    streaks: BTreeMap<EngineKind, Vec<f64>>,
 }
 
 impl Filter {
@@ -70,46 +66,10 @@ impl Filter {
         possible && cell.weight.is_finite()
     }
 
-    /// A step's logarithm was `error` above its prediction, of which each factor has a share. After a lasting change of the
-    /// engine, gives measured over predicted seconds and how many factors are learned again.
-    pub fn learn(&mut self, engine: EngineKind, shares: &[(Param, f64)], error: f64) -> Option<(f64, usize)> {
+    /// A sum's logarithm was `error` above its prediction, of which each factor has a share.
+    pub fn learn(&mut self, shares: &[(Param, f64)], error: f64) {
         let expected = self.expected(shares);
-        let streak = self.streaks.entry(engine).or_default();
-        let outside = error.abs() > BAND * expected.sqrt();
-        if !outside || streak.last().is_some_and(|last| last * error < 0.0) {
-            streak.clear();
-        }
-        if !outside {
-            self.correct(shares, error, expected);
-            return None;
-        }
-        streak.push(error);
-        if streak.len() < PERSISTENT {
-            return None;
-        }
-        // The median, since the first of them can be an outlier of another cause.
-        let mut errors = std::mem::take(streak);
-        errors.sort_by(f64::total_cmp);
-        let lasting = errors[errors.len() / 2];
-        let factors = self.forget(engine);
-        let expected = self.expected(shares);
-        self.correct(shares, error, expected);
-        Some((lasting.exp(), factors))
-    }
-
-    /// Teaches one factor alone.
-    pub fn teach(&mut self, param: Param, error: f64) {
-        let expected = self.expected(&[(param, 1.0)]);
-        let most = BAND * expected.sqrt();
-        self.correct(&[(param, 1.0)], error.clamp(-most, most), expected);
-    }
-
-    /// The variance that an error is expected to have.
-    fn expected(&self, shares: &[(Param, f64)]) -> f64 {
-        shares.iter().map(|(p, share)| share * share * self.variance(*p)).sum::<f64>() + NOISE
-    }
-
-    fn correct(&mut self, shares: &[(Param, f64)], error: f64, expected: f64) {
+        let error = error.clamp(-CUT * expected.sqrt(), CUT * expected.sqrt());
         for (param, share) in shares {
             let mut cell = self.cell(*param);
             let gain = cell.variance * share / expected;
@@ -121,11 +81,16 @@ impl Filter {
         }
     }
 
+    /// The variance that an error is expected to have.
+    fn expected(&self, shares: &[(Param, f64)]) -> f64 {
+        shares.iter().map(|(p, share)| share * share * self.variance(*p)).sum::<f64>() + NOISE
+    }
+
     /// Doubts what is known of an engine: all of what its work shares, a part of what only some of it has, since a changed
     /// clock or driver changes the former most.
-    fn forget(&mut self, engine: EngineKind) -> usize {
+    pub fn forget(&mut self, engine: EngineKind) -> usize {
         let mut count = 0;
-        for (param, cell) in self.cells.iter_mut().filter(|(p, _)| p.engine() == Some(engine)) {
+        for (param, cell) in self.cells.iter_mut().filter(|(p, _)| p.engine() == engine) {
             let doubt = match param {
                 Param::Memory(_) | Param::Arithmetic(..) => param.doubt(),
                 Param::Launch(_) | Param::Node(_) => 0.3 * param.doubt(),

@@ -9,7 +9,7 @@ pub mod param;
 mod prior;
 
 use super::timing::Timing;
-use super::work::{Kind, Work};
+use super::work::Work;
 use crate::chip::model::Chip;
 use crate::engine::EngineKind;
 use filter::Filter;
@@ -67,17 +67,6 @@ pub struct Entries {
     pub factors: Vec<Entry>,
     /// The weights of the neural predictor; empty for an untaught one.
     pub net: Vec<f32>,
-}
-
-/// A lasting change of an engine's speed, for words.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Drift {
-    /// Whose.
-    pub engine: EngineKind,
-    /// Measured over predicted seconds: 1.3 is 30 % slower.
-    pub ratio: f64,
-    /// How many learned factors are learned again.
-    pub factors: usize,
 }
 
 /// What is believed of the engines' costs.
@@ -139,11 +128,43 @@ impl Costs {
         self.chip.join.max(0.0)
     }
 
-    /// Seconds that the shared memory needs for what these engines read side by side, whoever reads it.
-    pub fn bus(&self, parts: &[(EngineKind, Work)]) -> f64 {
-        let shared = parts.iter().filter(|p| self.chip.shared.contains(&p.0));
-        let bytes: f64 = shared.map(|p| p.1.bytes()).sum();
-        bytes / self.chip.bus.max(1.0) * self.filter.factor(Param::Bus)
+    /// Seconds of each engine's rows of one product while the others compute theirs, launches included.
+    pub fn beside(&self, parts: &[(EngineKind, Work)]) -> Vec<f64> {
+        let alone: Vec<f64> = parts.iter().map(|(e, work)| self.seconds(*e, work)).collect();
+        let shared = |e: &EngineKind| self.chip.shared.contains(e);
+        let bytes: f64 = parts.iter().filter(|p| shared(&p.0)).map(|p| p.1.bytes()).sum();
+        let longest = parts.iter().zip(&alone).filter(|(p, _)| shared(&p.0)).map(|(_, s)| *s).fold(0.0, f64::max);
+        // The memory that they share limits all of them alike, until it is measured that it does not.
+        let stretch = if longest > 0.0 { (bytes / self.chip.bus.max(1.0) / longest).max(1.0) } else { 1.0 };
+        let second = |(part, alone): (&(EngineKind, Work), &f64)| {
+            let stretch = if shared(&part.0) { stretch } else { 1.0 };
+            self.launch(part.0) + alone * stretch * self.filter.factor(param::beside(parts, part))
+        };
+        parts.iter().zip(&alone).map(second).collect()
+    }
+
+    /// Learns from engines that computed the rows of one product side by side: the seconds of each.
+    pub fn observe_beside(&mut self, parts: &[(EngineKind, Work)], seconds: &[f64]) {
+        let predicted = self.beside(parts);
+        for ((part, predicted), measured) in parts.iter().zip(predicted).zip(seconds) {
+            let busy = predicted - self.launch(part.0);
+            let took = measured - self.launch(part.0);
+            if busy > 0.0 && took > 0.1 * busy && took.is_finite() {
+                self.filter.learn(&[(param::beside(parts, part), 1.0)], (took / busy).ln());
+            }
+        }
+    }
+
+    /// Whether it was measured how engines do beside each other.
+    pub fn known_beside(&self, parts: &[(EngineKind, Work)]) -> bool {
+        parts.iter().all(|part| self.filter.weight(param::beside(parts, part)) >= ENOUGH)
+    }
+
+    /// Doubts all that was learned about an engine, which has changed; the answer is how many factors that are.
+    pub fn forget(&mut self, engine: EngineKind) -> usize {
+        // What was learned of the old speed says nothing of which predictor is better at the new one.
+        self.scores.iter_mut().filter(|s| s.0.engine == engine).for_each(|s| s.1.weight = s.1.weight.min(1.0));
+        self.filter.forget(engine)
     }
 
     /// The standard deviation of the logarithm of [`Costs::seconds`]: how much is not known.
@@ -172,8 +193,8 @@ impl Costs {
         self.scores.get(&Key::of(engine, work)).copied()
     }
 
-    /// Learns from a step that ran alone.
-    pub fn observe(&mut self, timing: &Timing) -> Option<Drift> {
+    /// Learns from a step that ran alone; the answer is the logarithm of measured over predicted seconds.
+    pub fn observe(&mut self, timing: &Timing) -> Option<f64> {
         let mut parts: BTreeMap<Work, u32> = BTreeMap::new();
         for work in &timing.parts {
             *parts.entry(*work).or_default() += 1;
@@ -182,8 +203,9 @@ impl Costs {
         self.observe_parts(timing.engine, &parts, timing.seconds)
     }
 
-    /// Learns from a step that ran alone, whose works come with how often each is in it.
-    pub fn observe_parts(&mut self, engine: EngineKind, parts: &[(Work, u32)], seconds: f64) -> Option<Drift> {
+    /// Learns from a step that ran alone, whose works come with how often each is in it; the answer is that of
+    /// [`Costs::observe`].
+    pub fn observe_parts(&mut self, engine: EngineKind, parts: &[(Work, u32)], seconds: f64) -> Option<f64> {
         if !(seconds.is_finite() && seconds > 0.0) {
             return None;
         }
@@ -220,18 +242,8 @@ impl Costs {
         let taught: Vec<(Features, f64)> = shares.iter().map(|s| (s.1, s.3 / total_net)).collect();
         self.net.learn(&taught, error_net);
         let slopes: Vec<(Param, f64)> = slopes.into_iter().map(|(p, slope)| (p, slope / total)).collect();
-        let (ratio, factors) = self.filter.learn(engine, &slopes, error)?;
-        // What was learned of the old speed says nothing of which predictor is better at the new one.
-        self.scores.iter_mut().filter(|s| s.0.engine == engine).for_each(|s| s.1.weight = s.1.weight.min(1.0));
-        Some(Drift { engine, ratio, factors })
-    }
-
-    /// Learns how much engines slow each other down, from steps that ran side by side and were limited by the bus:
-    /// `measured` over `predicted` seconds of the slowest.
-    pub fn observe_bus(&mut self, predicted: f64, measured: f64) {
-        if predicted > 0.0 && measured > 0.0 && measured.is_finite() {
-            self.filter.teach(Param::Bus, (measured / predicted).ln());
-        }
+        self.filter.learn(&slopes, error);
+        Some(error)
     }
 
     /// What was learned.

@@ -54,8 +54,8 @@ pub enum Param {
     Kernel(EngineKind, Kind, Type, bool),
     /// One class of shapes and widths.
     Class(Key),
-    /// Seconds per byte of the shared bus when engines run side by side.
-    Bus,
+    /// A class while others work on the same product's other rows; which others, as bits by the order of the engines.
+    Beside(Key, u8),
 }
 
 impl Param {
@@ -66,18 +66,25 @@ impl Param {
             Param::Launch(_) | Param::Node(_) => 0.5,
             Param::Memory(_) | Param::Arithmetic(..) => 0.3,
             Param::Kernel(..) => 0.4,
-            Param::Class(_) | Param::Bus => 0.2,
+            Param::Class(_) => 0.2,
+            Param::Beside(..) => 0.3,
         }
     }
 
-    /// Whose it is; `None` for what belongs to the chip.
-    pub fn engine(self) -> Option<EngineKind> {
+    /// Whose it is.
+    pub fn engine(self) -> EngineKind {
         match self {
-            Param::Launch(e) | Param::Node(e) | Param::Memory(e) | Param::Arithmetic(e, _) => Some(e),
-            Param::Kernel(e, ..) | Param::Class(Key { engine: e, .. }) => Some(e),
-            Param::Bus => None,
+            Param::Launch(e) | Param::Node(e) | Param::Memory(e) | Param::Arithmetic(e, _) => e,
+            Param::Kernel(e, ..) | Param::Class(Key { engine: e, .. }) | Param::Beside(Key { engine: e, .. }, _) => e,
         }
     }
+}
+
+/// The factor of one of several engines that compute the rows of a product side by side.
+pub fn beside(parts: &[(EngineKind, Work)], part: &(EngineKind, Work)) -> Param {
+    let bit = |e: EngineKind| ENGINES.iter().position(|x| *x == e).map_or(0, |i| 1 << i);
+    let others = parts.iter().filter(|p| p.0 != part.0).map(|p| bit(p.0)).sum();
+    Param::Beside(Key::of(part.0, &part.1), others)
 }
 
 const ENGINES: [EngineKind; 3] = [EngineKind::Cpu, EngineKind::Gpu, EngineKind::Npu];
@@ -107,7 +114,10 @@ impl fmt::Display for Param {
             Param::Class(Key { engine, kind, ty, shape, width }) => {
                 write!(f, "{} class {} {} {shape} {width}", engine.name(), kind_name(kind), ty.name())
             }
-            Param::Bus => write!(f, "bus"),
+            Param::Beside(Key { engine, kind, ty, shape, width }, others) => {
+                let kind = kind_name(kind);
+                write!(f, "{} beside {kind} {} {shape} {width} {others}", engine.name(), ty.name())
+            }
         }
     }
 }
@@ -128,19 +138,20 @@ fn parse(text: &str) -> Option<Param> {
     let many = |word: &str| [("few", false), ("many", true)].into_iter().find(|m| m.0 == word).map(|m| m.1);
     let kind = |word: &str| KINDS.iter().find(|k| k.1 == word).map(|k| k.0);
     let words: Vec<&str> = text.split(' ').collect();
-    if words == ["bus"] {
-        return Some(Param::Bus);
-    }
     let engine = ENGINES.into_iter().find(|e| e.name() == words[0])?;
+    let key = |k: &str, ty: &str, shape: &str, width: &str| {
+        let (shape, width) = (shape.parse().ok()?, width.parse().ok()?);
+        Some(Key { engine, kind: kind(k)?, ty: Type::from_name(ty), shape, width })
+    };
     Some(match words[1..] {
         ["launch"] => Param::Launch(engine),
         ["node"] => Param::Node(engine),
         ["memory"] => Param::Memory(engine),
         ["arithmetic", m] => Param::Arithmetic(engine, many(m)?),
         ["kernel", k, ty, m] => Param::Kernel(engine, kind(k)?, Type::from_name(ty), many(m)?),
-        ["class", k, ty, shape, width] => {
-            let (shape, width) = (shape.parse().ok()?, width.parse().ok()?);
-            Param::Class(Key { engine, kind: kind(k)?, ty: Type::from_name(ty), shape, width })
+        ["class", k, ty, shape, width] => Param::Class(key(k, ty, shape, width)?),
+        ["beside", k, ty, shape, width, others] => {
+            Param::Beside(key(k, ty, shape, width)?, others.parse().ok().filter(|o| *o < 8)?)
         }
         _ => return None,
     })
@@ -161,7 +172,7 @@ mod tests {
             Param::Arithmetic(gpu, true),
             Param::Kernel(gpu, Kind::Attention, Type::F16, false),
             Param::Class(Key::of(gpu, &work)),
-            Param::Bus,
+            Param::Beside(Key::of(gpu, &work), 5),
         ];
         for param in params {
             assert_eq!(param.to_string().parse(), Ok(param));
