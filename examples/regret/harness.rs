@@ -1,14 +1,12 @@
 //! The planner on simulated chips, against the best static plan of each.
 
-use ggml_tri::chip::model::Chip;
 use ggml_tri::engine::EngineKind;
 use ggml_tri::engine::sim::best::Measure;
-use ggml_tri::engine::sim::{Event, Truth};
+use ggml_tri::engine::sim::{Cost, Event, Truth};
 use ggml_tri::graph::Graph;
 use ggml_tri::graph::shapes::Model;
-use ggml_tri::plan::Wave;
-use ggml_tri::plan::learn::Planner;
-use ggml_tri::plan::{Decision, Objective, Options};
+use ggml_tri::plan::{Decision, Objective, Options, Plan, Planner};
+use std::sync::Arc;
 
 /// Graphs in which the planner learns; for decoding, tokens.
 pub const LEARNING: usize = 512;
@@ -26,7 +24,8 @@ const NEAR: f64 = 0.05;
 pub struct Case {
     pub chip: String,
     pub model: String,
-    pub width: u64,
+    /// Tokens in a pass; passes of these widths take turns.
+    pub widths: Vec<u64>,
     pub objective: Objective,
 }
 
@@ -52,33 +51,48 @@ pub struct Outcome {
 struct Bench<'a> {
     truth: Truth,
     planner: Planner,
-    graph: &'a Graph,
+    graphs: &'a [Graph],
     measure: Measure,
-    waves: Vec<Wave>,
+    /// The plans of the graphs that were last used.
+    plans: Vec<Arc<Plan>>,
     asked: usize,
 }
 
-fn planner(chip: &Chip, objective: Objective) -> Planner {
-    Planner::new(chip.clone(), Options { objective, ..Options::default() })
+fn planner_of(chip: &Truth, objective: Objective) -> Planner {
+    Planner::new(chip.chip().clone(), Options { objective, ..Options::default() })
 }
 
 impl Bench<'_> {
-    fn price(&self, waves: &[Wave]) -> f64 {
-        self.measure.of(self.truth.cost(self.graph, waves))
+    /// What the plans cost without noise.
+    fn cost(&self, plans: &[Arc<Plan>]) -> Cost {
+        let mut sum = Cost::default();
+        self.graphs.iter().zip(plans).for_each(|(g, p)| sum += self.truth.cost(g, &p.waves));
+        sum
+    }
+
+    fn price(&self) -> f64 {
+        self.measure.of(self.cost(&self.plans))
+    }
+
+    fn best(&self) -> f64 {
+        self.measure.of(self.truth.best(self.graphs, self.measure).1)
     }
 
     /// One graph; gives the seconds of the trial beside it.
-    fn graph(&mut self) -> f64 {
-        let idle = self.asked % SEQUENCE == 0;
+    fn pass(&mut self) -> f64 {
+        let (turn, idle) = (self.asked % self.graphs.len(), self.asked.is_multiple_of(SEQUENCE));
         self.asked += 1;
-        let Bench { truth, planner, graph, .. } = self;
-        let decision = ask(planner, truth, graph, idle);
-        let before = truth.clock();
+        let graph = &self.graphs[turn];
+        let decision = ask(&mut self.planner, &self.truth, graph, idle);
+        let before = self.truth.clock();
         let trial = decision.trial.as_ref().map(|t| (t.first, t.count, &t.waves[..]));
-        let report = truth.run(graph, &decision.plan.waves, trial);
-        planner.observe(graph, &report);
-        self.waves.clone_from(&decision.plan.waves);
-        truth.clock() - before - report.seconds
+        let report = self.truth.run(graph, &decision.plan.waves, trial);
+        self.planner.observe(graph, &report);
+        match self.plans.get_mut(turn) {
+            Some(plan) => *plan = decision.plan,
+            None => self.plans.push(decision.plan),
+        }
+        (self.truth.clock() - before - report.seconds).max(0.0)
     }
 }
 
@@ -86,53 +100,57 @@ fn ask(planner: &mut Planner, truth: &Truth, graph: &Graph, idle: bool) -> Decis
     planner.next(graph, &|kind, node| truth.accepts(kind, node), idle)
 }
 
-/// Which engine does most of a plan's work.
-fn busiest(waves: &[Wave]) -> EngineKind {
-    let work = |kind| waves.iter().flat_map(|w| &w.steps).filter(|s| s.engine == kind).map(|s| s.computed).sum::<u64>();
+/// Which engine does most of the plans' work.
+fn busiest(plans: &[Arc<Plan>]) -> EngineKind {
+    let steps = |kind| plans.iter().flat_map(|p| p.steps()).filter(move |s| s.engine == kind);
     let kinds = [EngineKind::Cpu, EngineKind::Gpu, EngineKind::Npu];
-    kinds.into_iter().max_by_key(|k| work(*k)).unwrap_or(EngineKind::Cpu)
+    kinds.into_iter().max_by_key(|k| steps(*k).map(|s| s.computed).sum::<u64>()).unwrap_or(EngineKind::Cpu)
 }
 
 /// The whole life of one planner: learning, a restart, a change.
-pub fn live(chip: &Truth, model: &Model, width: u64, objective: Objective) -> Outcome {
-    let graph = &model.graph(width, width.max(512));
+pub fn live(chip: &Truth, model: &Model, widths: &[u64], objective: Objective) -> Outcome {
+    let graphs: Vec<Graph> = widths.iter().map(|w| model.graph(*w, (*w).max(512))).collect();
     let measure = if objective == Objective::Energy { Measure::Joules } else { Measure::Seconds };
-    let planner_of = |t: &Truth| planner(t.chip(), objective);
-    let mut b = Bench { truth: chip.clone(), planner: planner_of(chip), graph, measure, waves: Vec::new(), asked: 0 };
-    let (mut extra, mut first, mut prices) = (0.0, None, Vec::new());
-    let mut last: (Vec<Wave>, f64, f64) = Default::default();
+    let (truth, planner) = (chip.clone(), planner_of(chip, objective));
+    let mut b = Bench { truth, planner, graphs: &graphs, measure, plans: Vec::new(), asked: 0 };
+    let (mut extra, mut first) = (0.0, None);
+    let (mut plans, mut cost, mut worse) = (Vec::new(), Cost::default(), 0.0);
     for _ in 0..LEARNING {
-        extra += b.graph();
-        if last.0 != b.waves {
-            let cost = b.truth.cost(graph, &b.waves);
-            last = (b.waves.clone(), measure.of(cost), cost.seconds);
+        extra += b.pass();
+        if b.plans.len() == graphs.len() {
+            if plans != b.plans {
+                (plans, cost) = (b.plans.clone(), b.cost(&b.plans));
+            }
+            let first = *first.get_or_insert(measure.of(cost));
+            worse += (measure.of(cost) / first - 1.0).max(0.0) * cost.seconds / graphs.len() as f64;
         }
-        prices.push((last.1, last.2));
-        first.get_or_insert(last.1);
     }
-    let first = first.unwrap_or(0.0);
-    let worse: f64 = prices.iter().map(|(price, seconds)| (price / first - 1.0).max(0.0) * seconds).sum();
     let learning = (extra + worse) / b.truth.clock();
 
-    let best = measure.of(b.truth.best(graph, measure).1);
+    let (now, best) = (b.price(), b.best());
+    let single = |kind| {
+        let mut sum = Cost::default();
+        for graph in &graphs {
+            sum += b.truth.single(graph, kind)?.1;
+        }
+        Some(measure.of(sum))
+    };
     let kinds = [EngineKind::Cpu, EngineKind::Gpu, EngineKind::Npu];
-    let singles = kinds.iter().filter_map(|k| b.truth.single(graph, *k)).map(|(_, cost)| measure.of(cost));
-    let single = singles.fold(f64::INFINITY, f64::min);
-    let now = b.price(&b.waves);
+    let single = kinds.into_iter().filter_map(single).fold(f64::INFINITY, f64::min);
 
-    let mut again = planner_of(chip);
+    let mut again = planner_of(chip, objective);
     again.costs_mut().restore(&b.planner.costs().entries());
-    let restarted = ask(&mut again, &b.truth, graph, true);
-    let restart = b.price(&restarted.plan.waves) / best - 1.0;
+    let restarted: Vec<_> = graphs.iter().map(|g| ask(&mut again, &b.truth, g, true).plan).collect();
+    let restart = measure.of(b.cost(&restarted)) / best - 1.0;
 
-    b.truth.happen(Event::Driver(busiest(&b.waves), SLOWER));
-    let (best_after, mut near_since) = (measure.of(b.truth.best(graph, measure).1), None);
+    b.truth.happen(Event::Driver(busiest(&b.plans), SLOWER));
+    let (best_after, mut near_since) = (b.best(), None);
     for i in 0..WATCHED {
-        b.graph();
-        let near = b.price(&b.waves) <= best_after * (1.0 + NEAR);
+        b.pass();
+        let near = b.price() <= best_after * (1.0 + NEAR);
         near_since = if near { near_since.or(Some(i)) } else { None };
     }
-    let case = Case { chip: chip.chip().name.clone(), model: model.name.clone(), width, objective };
+    let case = Case { chip: chip.chip().name.clone(), model: model.name.clone(), widths: widths.to_vec(), objective };
     Outcome {
         case,
         regret: now / best - 1.0,

@@ -29,11 +29,12 @@ fn main() {
     } else {
         vec![Model::llama_1b(), Model::llama_8b(), Model::qwen3_30b_a3b()]
     };
-    let all: Vec<u64> = (1..=16).chain([512, 2048]).collect();
-    let some = vec![1, 2, 5, 8, 16, 512, 2048];
-    let widths = |every: bool| if every && !quick { &all } else { &some };
-    let catalogue = outcomes(&chips, &models, widths(true));
-    let held_out = outcomes(&random, &models, widths(false));
+    // Decoding, checks of speculated tokens, prompts; and decoding and checks in turn, which share one assignment.
+    let each = |widths: &[u64]| widths.iter().map(|w| vec![*w]).chain([vec![1, 6]]).collect::<Vec<_>>();
+    let all = each(&(1..=16).chain([512, 2048]).collect::<Vec<u64>>());
+    let some = each(&[1, 2, 5, 8, 16, 512, 2048]);
+    let catalogue = outcomes(&chips, &models, if quick { &some } else { &all });
+    let held_out = outcomes(&random, &models, &some);
     let mut command = "cargo run --release --example regret".to_owned();
     if !args.is_empty() {
         command += &format!(" -- {}", args.join(" "));
@@ -46,12 +47,12 @@ fn main() {
 }
 
 /// Every case of some chips, in order, on all cores of this machine.
-fn outcomes(chips: &[Truth], models: &[Model], widths: &[u64]) -> Vec<Outcome> {
+fn outcomes(chips: &[Truth], models: &[Model], widths: &[Vec<u64>]) -> Vec<Outcome> {
     let mut cases = Vec::new();
     for chip in chips {
         for model in models {
             for width in widths {
-                cases.extend([Objective::Speed, Objective::Energy].map(|objective| (chip, model, *width, objective)));
+                cases.extend([Objective::Speed, Objective::Energy].map(|objective| (chip, model, width, objective)));
             }
         }
     }
@@ -61,7 +62,7 @@ fn outcomes(chips: &[Truth], models: &[Model], widths: &[u64]) -> Vec<Outcome> {
         while let Some((i, (chip, model, width, objective))) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, cases.get(i)?)))
         {
-            done.push((i, live(chip, model, *width, *objective)));
+            done.push((i, live(chip, model, width, *objective)));
             if i % 100 == 0 {
                 eprintln!("{i} of {} cases", cases.len());
             }

@@ -13,6 +13,10 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
+fn words(widths: &[u64]) -> String {
+    widths.iter().map(u64::to_string).collect::<Vec<_>>().join(" and ")
+}
+
 fn held(value: f64, limit: f64) -> &'static str {
     if value <= limit { "yes" } else { "**no**" }
 }
@@ -122,7 +126,7 @@ fn worst_cases(outcomes: &[&Outcome]) -> String {
             "| {} | {} | {} | {:?} | {} | {} | {} | {} | {} |",
             case.chip,
             case.model,
-            case.width,
+            words(&case.widths),
             case.objective,
             percent(o.regret),
             percent(o.room),

@@ -8,7 +8,7 @@ use super::Truth;
 use super::ask::Ask;
 use super::run::{Cost, WAITING, WARM};
 use crate::engine::EngineKind;
-use crate::graph::{Graph, Node};
+use crate::graph::Graph;
 use crate::plan::{Rows, Step, Wave};
 use std::collections::HashMap;
 
@@ -52,49 +52,49 @@ type Division = Option<(f64, Vec<(EngineKind, u64)>)>;
 
 struct Search<'a> {
     truth: &'a Truth,
-    graph: &'a Graph,
+    graphs: &'a [Graph],
     measure: Measure,
-    /// Divisions of products that were looked at, by what they ask, the engines, and those before.
-    seen: HashMap<([u64; 9], usize, usize), Division>,
+    /// Divisions of products that were looked at, by what they ask in each graph, the engines, and those before.
+    seen: HashMap<(Vec<u64>, usize, usize), Division>,
 }
 
 impl Truth {
-    /// The best static plan of a graph, with its cost.
-    pub fn best(&self, graph: &Graph, measure: Measure) -> (Vec<Wave>, Cost) {
-        let mut search = Search { truth: self, graph, measure, seen: HashMap::new() };
+    /// The best static plan of some graphs, one for all of them: they come equally often, and have the same nodes but for the
+    /// width. With it the sum of their costs.
+    pub fn best(&self, graphs: &[Graph], measure: Measure) -> (Vec<Wave>, Cost) {
+        let mut search = Search { truth: self, graphs, measure, seen: HashMap::new() };
         let waves = search.waves();
-        let cost = self.cost(graph, &waves);
+        let mut cost = Cost::default();
+        graphs.iter().for_each(|g| cost += self.cost(g, &waves));
         (waves, cost)
     }
 }
 
 impl Search<'_> {
     fn waves(&mut self) -> Vec<Wave> {
-        let work: Vec<usize> = (0..self.graph.nodes.len()).filter(|i| self.graph.nodes[*i].compute).collect();
+        let Some(graph) = self.graphs.first() else { return Vec::new() };
+        let work: Vec<usize> = (0..graph.nodes.len()).filter(|i| graph.nodes[*i].compute).collect();
         let mut cost = [f64::INFINITY; SETS];
         cost[0] = 0.0;
         let mut moves: Vec<Vec<Move>> = Vec::with_capacity(work.len());
-        let mut before: Option<&Node> = None;
+        let mut before = None;
         for i in &work {
-            let node = &self.graph.nodes[*i];
-            let able: Vec<bool> = KINDS.map(|k| self.truth.accepts(k, node).is_ok()).to_vec();
             let (mut next, mut how) = ([f64::INFINITY; SETS], vec![Move::default(); SETS]);
+            let node = &graph.nodes[*i];
+            let able = KINDS.map(|k| self.truth.accepts(k, node).is_ok());
             let divisible = Ask::of(node, None).is_some_and(|a| a.divisible());
             for from in (0..SETS).filter(|s| cost[*s].is_finite()) {
-                for set in 1..SETS {
-                    if !(0..3).all(|b| set & (1 << b) == 0 || able[b]) {
-                        continue;
-                    }
-                    let continues = set == from && set.count_ones() == 1;
-                    let (price, rows) = if set.count_ones() == 1 {
-                        let kind = kinds(set)[0];
-                        (self.whole(node, kind, before.filter(|_| continues), from), Vec::new())
+                for set in (1..SETS).filter(|set| (0..3).all(|b| set & (1 << b) == 0 || able[b])) {
+                    let single = set.count_ones() == 1;
+                    let continues = set == from && single;
+                    let found = if single {
+                        Some((self.whole(*i, kinds(set)[0], before.filter(|_| continues), from), Vec::new()))
                     } else if divisible {
-                        let Some(found) = self.divided(*i, node, set, from) else { continue };
-                        found
+                        self.divided(*i, set, from)
                     } else {
-                        continue;
+                        None
                     };
+                    let Some((price, rows)) = found else { continue };
                     if cost[from] + price < next[set] {
                         next[set] = cost[from] + price;
                         how[set] = Move { from, continues, rows };
@@ -103,34 +103,38 @@ impl Search<'_> {
             }
             cost = next;
             moves.push(how);
-            before = Some(node);
+            before = Some(*i);
         }
         let end = (0..SETS).min_by(|a, b| cost[*a].total_cmp(&cost[*b])).unwrap_or(0);
         self.trace(&work, &moves, end)
     }
 
-    /// The price of a node on one engine: in the step of the node before, or in a new one.
-    fn whole(&self, node: &Node, kind: EngineKind, before: Option<&Node>, from: usize) -> f64 {
+    /// The price of a node on one engine: in the step of the node `before`, or in a new one.
+    fn whole(&self, at: usize, kind: EngineKind, before: Option<usize>, from: usize) -> f64 {
         let p = self.truth.worker(kind);
-        let speed = if p.link.is_none() { self.truth.heat.speed() } else { 1.0 };
-        let seconds = p.alone(node, None, before).seconds / speed;
+        let slow = self.truth.share_of_power(&[p]);
+        let (speed, watts) = (self.truth.pace(p, slow), self.truth.watts(p, slow));
         let warm = if kinds(from).contains(&kind) { WARM } else { 1.0 };
         let launch = if before.is_some() { 0.0 } else { p.launch * warm };
-        let idle = self.truth.idle * (seconds + launch);
-        let cost = Cost { seconds: seconds + launch, joules: idle + p.watts * (seconds + WAITING * launch) };
-        self.measure.of(cost)
+        let price = |graph: &Graph| {
+            let seconds = p.alone(&graph.nodes[at], None, before.map(|b| &graph.nodes[b])).seconds / speed;
+            let idle = self.truth.idle * (seconds + launch);
+            let joules = idle + watts * (seconds + WAITING * launch);
+            self.measure.of(Cost { seconds: seconds + launch, joules })
+        };
+        self.graphs.iter().map(price).sum()
     }
 
     /// The best division of a product's rows among all engines of a set.
-    fn divided(&mut self, at: usize, node: &Node, set: usize, from: usize) -> Division {
-        let ask = Ask::of(node, None)?;
-        let mut key = [ask.shape as u64, ask.ty as u64, 0, 0, 0, 0, 0, 0, 0];
-        let numbers = [ask.m, ask.k, ask.n, ask.depth, ask.stream, ask.fresh, ask.made];
-        key[2..].iter_mut().zip(numbers).for_each(|(k, n)| *k = n.to_bits());
-        if let Some(known) = self.seen.get(&(key, set, from)) {
+    fn divided(&mut self, at: usize, set: usize, from: usize) -> Division {
+        let asks: Vec<Ask> = self.graphs.iter().filter_map(|g| Ask::of(&g.nodes[at], None)).collect();
+        let numbers = |a: &Ask| [a.m, a.k, a.n, a.depth, a.stream, a.fresh, a.made].map(f64::to_bits);
+        let mut key: Vec<u64> = asks.iter().flat_map(numbers).collect();
+        key.extend(asks.first().map(|a| a.shape as u64 * 256 + a.ty as u64));
+        if let Some(known) = self.seen.get(&(key.clone(), set, from)) {
             return known.clone();
         }
-        let found = self.divide(at, ask.m as u64, &kinds(set), &kinds(from));
+        let found = self.divide(at, asks.first()?.m as u64, &kinds(set), &kinds(from));
         self.seen.insert((key, set, from), found.clone());
         found
     }
@@ -147,7 +151,8 @@ impl Search<'_> {
         };
         let price = |parts: &[u64]| {
             let wave = wave_of(at, &rows(parts));
-            self.measure.of(self.truth.wave(self.graph, &wave, previous, &mut |_| 1.0).cost)
+            let of = |g| self.measure.of(self.truth.wave(g, &wave, previous, &mut |_| 1.0).cost);
+            self.graphs.iter().map(of).sum::<f64>()
         };
         // A grid first, since rounds of workgroups make many valleys; then downhill.
         let grid = if engines.len() == 2 { 48 } else { 12 };
@@ -197,7 +202,7 @@ impl Search<'_> {
         let mut waves: Vec<Wave> = Vec::new();
         for (i, (set, how)) in path.into_iter().enumerate() {
             let first = if i == 0 { 0 } else { work[i] };
-            let next = work.get(i + 1).copied().unwrap_or(self.graph.nodes.len());
+            let next = work.get(i + 1).copied().unwrap_or(self.graphs[0].nodes.len());
             match waves.last_mut().and_then(|w| w.steps.last_mut()) {
                 Some(step) if how.continues => {
                     step.count = next - step.first;

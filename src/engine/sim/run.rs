@@ -2,7 +2,7 @@
 
 use super::Truth;
 use super::bus::together;
-use super::processor::Item;
+use super::processor::{Item, Processor};
 use crate::engine::EngineKind;
 use crate::graph::{Graph, Node};
 use crate::plan::timing::{Report, Timing, TrialTiming};
@@ -60,14 +60,14 @@ impl Truth {
         noise: &mut dyn FnMut(EngineKind) -> f64,
     ) -> Done {
         let worked: Vec<usize> = (0..wave.steps.len()).filter(|i| wave.steps[*i].computed > 0).collect();
-        let slow = self.share_of_power(wave, &worked);
+        let working: Vec<&Processor> = worked.iter().map(|i| self.worker(wave.steps[*i].engine)).collect();
+        let slow = self.share_of_power(&working);
         let mut lanes = Vec::with_capacity(worked.len());
         let mut launches = Vec::with_capacity(worked.len());
-        for i in &worked {
+        for (i, p) in worked.iter().zip(&working) {
             let step = &wave.steps[*i];
-            let p = self.worker(step.engine);
             let warm = if previous.contains(&step.engine) { WARM } else { 1.0 };
-            let speed = if p.link.is_none() { slow * self.heat.speed() } else { 1.0 };
+            let speed = self.pace(p, slow);
             let factor = noise(step.engine);
             launches.push(p.launch * warm * factor);
             let known = self.known.get(&(graph.uid, step.clone())).filter(|_| worked.len() == 1 && graph.uid != 0);
@@ -89,19 +89,27 @@ impl Truth {
         };
         let last = ends.iter().copied().fold(0.0, f64::max);
         let seconds = last + if worked.len() > 1 { self.join } else { 0.0 };
-        let drawn = |(i, (end, launch)): (usize, (&f64, &f64))| {
-            self.worker(wave.steps[worked[i]].engine).watts * (end - launch * (1.0 - WAITING))
-        };
+        let drawn =
+            |(i, (end, launch)): (usize, (&f64, &f64))| self.watts(working[i], slow) * (end - launch * (1.0 - WAITING));
         let joules = self.idle * seconds + ends.iter().zip(&launches).enumerate().map(drawn).sum::<f64>();
         let steps =
             worked.iter().zip(&ends).map(|(i, end)| (*i, self.worker(wave.steps[*i].engine).kind, *end)).collect();
         Done { cost: Cost { seconds, joules }, steps }
     }
 
-    /// Clocks of processors that share a package's watts: power rises with the third power of the clock.
-    fn share_of_power(&self, wave: &Wave, worked: &[usize]) -> f64 {
-        let package = worked.iter().map(|i| self.worker(wave.steps[*i].engine)).filter(|p| p.link.is_none());
-        let watts: f64 = package.map(|p| p.watts).sum();
+    /// The speed of a processor: `slow` is its share of the package's power, and heat takes from it too.
+    pub fn pace(&self, p: &Processor, slow: f64) -> f64 {
+        if p.link.is_none() { slow * self.heat.speed() } else { 1.0 }
+    }
+
+    /// The watts that it draws then: they rise with the third power of the clock.
+    pub fn watts(&self, p: &Processor, slow: f64) -> f64 {
+        p.watts * self.pace(p, slow).powi(3)
+    }
+
+    /// Clocks of processors that together would draw more than the package may.
+    pub fn share_of_power(&self, working: &[&Processor]) -> f64 {
+        let watts: f64 = working.iter().filter(|p| p.link.is_none()).map(|p| p.watts).sum();
         (self.package / watts.max(self.package)).cbrt()
     }
 
@@ -180,7 +188,7 @@ impl Truth {
         // The plan's own pass over these nodes is in the graph's time already; only its steps were cut, which costs launches.
         let launches: f64 = current.iter().flat_map(|w| &w.steps).map(|s| self.worker(s.engine).launch).sum();
         self.clock = before + other.seconds + 2.0 * launches;
-        let (first, second) = if self.trials % 2 == 0 { (SECOND, 1.0) } else { (1.0, SECOND) };
+        let (first, second) = if self.trials.is_multiple_of(2) { (SECOND, 1.0) } else { (1.0, SECOND) };
         steps.iter_mut().for_each(|s| s.seconds *= first);
         TrialTiming { candidate: other.seconds * first, current: plan.seconds * second, steps }
     }
