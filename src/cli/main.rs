@@ -71,10 +71,10 @@ fn run(host: &Host) -> Result<u8, Stop> {
         Action::Uninstall(place) => uninstall(host, place),
         Action::Plan(options) => {
             let answer = plan::plan(&options)?;
-            match &answer {
-                plan::Answer::Report(report) if options.json => show_json(report).map(|()| 0),
-                _ => Ok(show(&answer.text())),
+            if options.json {
+                return show_json(&answer).map(|()| 0);
             }
+            Ok(show(&answer.text()))
         }
         Action::Probe(Probe::Library { file, symbol }) => {
             let answer = probe::in_child(&file, &symbol);

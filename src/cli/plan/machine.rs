@@ -5,7 +5,7 @@ use std::path::Path;
 use ggml_tri::chip::catalog::{self, Entry};
 use ggml_tri::chip::cpu::{self, Cpu};
 use ggml_tri::chip::model::{Chip, Processor};
-use ggml_tri::config::{Config, Gpu, Npu};
+use ggml_tri::config::{Gpu, Npu};
 use ggml_tri::engine::EngineKind;
 
 use crate::gpu;
@@ -37,9 +37,9 @@ pub struct Source {
     pub source: String,
 }
 
-/// The names of the catalogue, one a line.
-pub fn names() -> String {
-    catalog::chips().iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>().join("\n")
+/// The names of the catalogue.
+pub fn names() -> Vec<&'static str> {
+    catalog::chips().iter().map(|entry| entry.name.as_str()).collect()
 }
 
 /// A chip of the catalogue.
@@ -48,33 +48,38 @@ pub fn names() -> String {
 /// There is none of that name, or several have it in theirs.
 pub fn named(name: &str) -> Result<Chosen, Stop> {
     let entry = catalog::find(name).ok_or_else(|| {
-        let known = names().replace('\n', "; ");
+        let known = names().join("; ");
         Stop::usage(format!("--chip '{name}' names none or more than one of the catalogue: {known}."))
     })?;
-    Ok(of_entry(entry, format!("the catalogue's {}", entry.name)))
+    Ok(of_entry(entry, "figures of the catalogue".to_owned()))
 }
 
 /// This machine, whose file system starts at `root`.
-pub fn this(root: &Path) -> Chosen {
-    let cpu = cpu::read(root);
-    let wish = Config::get().map_or((Gpu::Auto, Npu::Auto), |config| (config.gpu, config.npu));
-    let cards = gpu::examine(root, wish.0).0.vulkan.map_or_else(Vec::new, |answer| answer.devices);
+pub fn this(root: &Path, wish: Gpu) -> Chosen {
+    let cards = gpu::examine(root, wish).0.vulkan.map_or_else(Vec::new, |answer| answer.devices);
     let cards: Vec<_> = cards.into_iter().filter(|device| !device.software).map(|device| device.name).collect();
-    let mut chosen = recognise(&cpu, &cards);
-    let mut leave_out = |kind, name: &str| {
-        if chosen.chip.processor(kind).is_some() {
-            chosen.chip.processors.retain(|p| p.kind != kind);
-            chosen.sources.retain(|s| !s.place.starts_with(&format!("{}.", kind.name())));
-            chosen.notes.push(format!("The {} is left out: {name}=off.", kind.name()));
+    recognise(&cpu::read(root), &cards)
+}
+
+impl Chosen {
+    /// Without the processors that a setting switches off; the CPU stays.
+    pub fn without(mut self, gpu: Gpu, npu: Npu) -> Chosen {
+        for (off, kind, setting) in
+            [(gpu == Gpu::Off, EngineKind::Gpu, "TRI_GPU=off"), (npu == Npu::Off, EngineKind::Npu, "TRI_NPU=off")]
+        {
+            if off && self.chip.processor(kind).is_some() {
+                self.chip.processors.retain(|p| p.kind != kind);
+                self.sources.retain(|s| !s.place.starts_with(&format!("{}.", kind.name())));
+                self.notes.push(format!("The {} is left out, as {setting} says.", kind.name()));
+            }
         }
-    };
-    if wish.0 == Gpu::Off {
-        leave_out(EngineKind::Gpu, "TRI_GPU");
+        if self.chip.processor(EngineKind::Npu).is_some() {
+            let note =
+                "No engine of this version drives an NPU; it is planned as if one did (TRI_NPU=off leaves it out).";
+            self.notes.push(note.to_owned());
+        }
+        self
     }
-    if wish.1 == Npu::Off {
-        leave_out(EngineKind::Npu, "TRI_NPU");
-    }
-    chosen
 }
 
 /// The entry whose name is in the CPU's, or whose graphics card with a memory of its own is here; else a CPU of its size.
@@ -86,10 +91,10 @@ fn recognise(cpu: &Cpu, cards: &[String]) -> Chosen {
         own.into_iter().any(|part| cards.iter().any(|card| within(card, &part.name)))
     };
     if let Some(entry) = by_cpu() {
-        return of_entry(entry, format!("the catalogue's {}, which this machine's CPU is", entry.name));
+        return of_entry(entry, "figures of the catalogue; it is this machine, by the name of its CPU".to_owned());
     }
     if let Some(entry) = catalog::chips().iter().find(card) {
-        let mut chosen = of_entry(entry, format!("the catalogue's {}, whose GPU this machine has", entry.name));
+        let mut chosen = of_entry(entry, "figures of the catalogue; this machine has its GPU".to_owned());
         chosen.notes.push(format!("This machine's CPU is another: {}, {} threads.", cpu.model, cpu.threads));
         return chosen;
     }
@@ -106,9 +111,7 @@ fn of_entry(entry: &Entry, origin: String) -> Chosen {
         Source { place, value: number.value, guess, source }
     };
     let sources = entry.numbers().into_iter().map(source).collect();
-    let chip = entry.chip();
-    let npu = chip.processor(EngineKind::Npu).map(|_| "No engine of this version drives an NPU; it is planned as if one did.");
-    Chosen { chip, origin, sources, notes: npu.map(str::to_owned).into_iter().collect() }
+    Chosen { chip: entry.chip(), origin, sources, notes: Vec::new() }
 }
 
 /// A CPU of which only the number of threads and the instructions are known.
@@ -207,7 +210,9 @@ mod tests {
         let stop = named("6502").unwrap_err();
         assert!(stop.code == 2 && stop.message.contains("Ryzen AI 9 HX 370"), "{stop}");
         assert!(named("Ryzen").is_err());
-        let chosen = named("hx 370").unwrap();
+        let chosen = named("hx 370").unwrap().without(Gpu::Auto, Npu::Off);
+        assert!(chosen.chip.processors.len() == 2 && chosen.notes[0].contains("TRI_NPU=off"), "{:?}", chosen.notes);
+        assert!(!chosen.sources.iter().any(|s| s.place.starts_with("npu.")));
         assert!(chosen.sources.iter().any(|s| s.guess) && chosen.sources.iter().any(|s| !s.guess));
     }
 }

@@ -15,6 +15,7 @@ mod why;
 use std::path::Path;
 
 use ggml_tri::chip::model::Chip;
+use ggml_tri::config::Config;
 use ggml_tri::graph::Graph;
 use ggml_tri::plan::costs::Costs;
 use ggml_tri::plan::work::Kind;
@@ -36,10 +37,12 @@ pub fn plan(options: &args::Plan) -> Result<Answer, Stop> {
     let Some(path) = &options.model else {
         return Err(Stop::usage("'tri plan' needs a model's file, for example 'tri plan model.gguf'."));
     };
+    let config = Config::get().map_err(|e| Stop::usage(e.to_string()))?;
     let chosen = match &options.chip {
         Some(name) => machine::named(name)?,
-        None => machine::this(Path::new("/")),
+        None => machine::this(Path::new("/"), config.gpu),
     };
+    let chosen = chosen.without(config.gpu, config.npu);
     let file = file::read(path)?;
     let (chip, model) = (&chosen.chip, &file.described.model);
     let context = options.context.max(options.width);
@@ -83,6 +86,7 @@ pub fn plan(options: &args::Plan) -> Result<Answer, Stop> {
         engines: report::engines(chip, options.width, &timeline),
         sites: report::fold(&graph, &sites, &timeline),
         why,
+        notices: settled.notices,
     };
     if let Some(file) = &options.svg {
         let picture = draw(&report, chip, &graph, &sites, &timeline);
@@ -92,10 +96,12 @@ pub fn plan(options: &args::Plan) -> Result<Answer, Stop> {
     Ok(Answer::Report(Box::new(report)))
 }
 
-/// What there is to print.
+/// What there is to print; as JSON it is the names or the report alone.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
 pub enum Answer {
     /// The names of the catalogue.
-    Names(String),
+    Names(Vec<&'static str>),
     /// A plan.
     Report(Box<Report>),
 }
@@ -104,7 +110,7 @@ impl Answer {
     /// The answer for a terminal.
     pub fn text(&self) -> String {
         match self {
-            Answer::Names(names) => names.clone(),
+            Answer::Names(names) => names.join("\n"),
             Answer::Report(report) => text::text(report),
         }
     }

@@ -45,6 +45,8 @@ pub struct Report {
     pub sites: Vec<SiteLine>,
     /// Why each engine does what it does, in sentences.
     pub why: Vec<Why>,
+    /// What the planner would have said on its way here.
+    pub notices: Vec<String>,
 }
 
 /// The model.

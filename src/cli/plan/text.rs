@@ -48,8 +48,14 @@ pub fn text(report: &Report) -> String {
             report.passes
         ));
     }
-    line(format_args!("\n{}", table(&["engine", "processor", "busy", "memory", "arithmetic"], report.engines.iter().map(engine))));
-    line(format_args!("{}", table(&["engine", "what", "size", "layers", "each", "together"], report.sites.iter().map(site))));
+    line(format_args!(
+        "\n{}",
+        table(&["engine", "processor", "busy", "memory", "arithmetic"], report.engines.iter().map(engine))
+    ));
+    line(format_args!(
+        "{}",
+        table(&["engine", "what", "size", "layers", "each", "together"], report.sites.iter().map(site))
+    ));
     line(format_args!("Why"));
     for why in &report.why {
         for (i, sentence) in why.sentences.iter().enumerate() {
@@ -76,7 +82,8 @@ fn engine(line: &EngineLine) -> Vec<String> {
 }
 
 fn site(line: &SiteLine) -> Vec<String> {
-    let nodes = if line.layers.is_empty() && line.count > 1 { format!(" ({} nodes)", line.count) } else { String::new() };
+    let nodes =
+        if line.layers.is_empty() && line.count > 1 { format!(" ({} nodes)", line.count) } else { String::new() };
     let rows = line.rows.map_or(String::new(), |rows| format!(", {rows} rows"));
     vec![
         line.engine.to_owned(),

@@ -35,51 +35,46 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Lays waves out one after the other. A wave of several engines lasts as long as the slowest of them and as long as
-    /// the memory that they share needs, and costs a join; so the planner counts too.
+    /// Lays waves out one after the other, as the planner counts: a step costs a launch, a wave of several engines lasts as
+    /// long as the slowest of them and costs a join.
     pub fn of(costs: &Costs, graph: &Graph, waves: &[Wave]) -> Timeline {
         let mut timeline = Timeline::default();
         for wave in waves {
-            let begin = timeline.seconds;
-            let (pieces, steps) = (timeline.pieces.len(), timeline.steps.len());
-            for step in &wave.steps {
-                timeline.step(costs, graph, step, begin);
-            }
-            let slowest = timeline.steps[steps..].iter().fold(begin, |end, step| end.max(step.2));
-            timeline.seconds = slowest;
-            if wave.steps.len() > 1 {
-                let end = begin + shared(costs, graph, wave);
-                if end > slowest {
-                    timeline.stretch(pieces, steps, begin, (end - begin) / (slowest - begin));
-                }
-                timeline.seconds = slowest.max(end) + costs.join();
+            match &wave.steps[..] {
+                [step] => timeline.alone(costs, graph, step),
+                steps => timeline.beside(costs, graph, steps),
             }
         }
         timeline
     }
 
-    /// Engines that wait for the memory that they share all become slower.
-    fn stretch(&mut self, pieces: usize, steps: usize, begin: f64, factor: f64) {
-        let later = |at: f64| begin + (at - begin) * factor;
-        for piece in &mut self.pieces[pieces..] {
-            (piece.begin, piece.seconds) = (later(piece.begin), piece.seconds * factor);
-        }
-        for step in &mut self.steps[steps..] {
-            step.2 = later(step.2);
-        }
-    }
-
-    fn step(&mut self, costs: &Costs, graph: &Graph, step: &Step, begin: f64) {
-        let mut at = begin;
+    fn alone(&mut self, costs: &Costs, graph: &Graph, step: &Step) {
+        let begin = self.seconds;
         for (node, work) in works(graph, step) {
-            if at == begin {
-                at += costs.launch(step.engine);
+            if self.seconds == begin {
+                self.seconds += costs.launch(step.engine);
             }
             let seconds = costs.seconds(step.engine, &work);
-            self.pieces.push(Piece { engine: step.engine, node, rows: step.rows, work, begin: at, seconds });
-            at += seconds;
+            let (engine, rows) = (step.engine, step.rows);
+            self.pieces.push(Piece { engine, node, rows, work, begin: self.seconds, seconds });
+            self.seconds += seconds;
         }
-        self.steps.push((step.engine, begin, at));
+        self.steps.push((step.engine, begin, self.seconds));
+    }
+
+    /// The engines of a wave divide one node, so that each step has one work.
+    fn beside(&mut self, costs: &Costs, graph: &Graph, steps: &[Step]) {
+        let begin = self.seconds;
+        let parts: Vec<_> =
+            steps.iter().filter_map(|step| works(graph, step).next().map(|first| (step, first))).collect();
+        let asked: Vec<(EngineKind, Work)> = parts.iter().map(|(step, (_, work))| (step.engine, *work)).collect();
+        for ((step, (node, work)), seconds) in parts.into_iter().zip(costs.beside(&asked)) {
+            let (engine, rows, launch) = (step.engine, step.rows, costs.launch(step.engine));
+            self.pieces.push(Piece { engine, node, rows, work, begin: begin + launch, seconds: seconds - launch });
+            self.steps.push((engine, begin, begin + seconds));
+            self.seconds = self.seconds.max(begin + seconds);
+        }
+        self.seconds += costs.join();
     }
 
     /// Seconds during which an engine has a step.
@@ -96,13 +91,6 @@ pub fn works<'a>(graph: &'a Graph, step: &'a Step) -> impl Iterator<Item = (usiz
         let work = Work::of(node)?;
         Some((i, step.rows.map_or(work, |rows| work.with_rows(rows.count))))
     })
-}
-
-/// Seconds that the shared memory needs for all steps of a wave, from the first launch on.
-fn shared(costs: &Costs, graph: &Graph, wave: &Wave) -> f64 {
-    let first = wave.steps.iter().map(|s| costs.launch(s.engine)).fold(f64::INFINITY, f64::min);
-    let works: Vec<_> = wave.steps.iter().flat_map(|s| works(graph, s).map(|(_, work)| (s.engine, work))).collect();
-    first + costs.bus(&works)
 }
 
 #[cfg(test)]
@@ -141,6 +129,7 @@ mod tests {
         };
         let timeline = Timeline::of(&costs, &graph, &[wave(m - 32)]);
         assert_eq!(timeline.seconds, timeline.busy(cpu) + costs.join());
+        assert_eq!(timeline.pieces.iter().map(|p| p.work.m).collect::<Vec<_>>(), [m - 32, 32]);
         let narrow = Costs::new(&ggml_tri::chip::model::Chip { bus: chip.bus / 1000.0, ..chip });
         let timeline = Timeline::of(&narrow, &graph, &[wave(m / 2)]);
         let ends = timeline.steps.iter().map(|step| step.2).fold(0.0, f64::max);

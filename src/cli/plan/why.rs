@@ -37,9 +37,9 @@ pub struct Question<'a> {
     pub energy: bool,
 }
 
-/// The nodes of one name and size that one engine computes whole.
+/// Nodes of one size that one engine computes whole.
 struct Case<'a> {
-    name: &'static str,
+    names: Vec<&'static str>,
     home: EngineKind,
     node: usize,
     work: &'a Work,
@@ -54,26 +54,36 @@ pub fn why(question: &Question) -> Vec<Why> {
     let of = |engine: EngineKind| {
         let mut sentences = vec![question.alone(&costs, engine)];
         let elsewhere = cases.iter().filter(|case| case.home != engine);
-        sentences.extend(elsewhere.take(TOLD).map(|case| question.not_here(&costs, engine, case)));
+        let (taken, refused): (Vec<_>, Vec<_>) = elsewhere.partition(|case| question.takes(engine, case.node).is_ok());
+        sentences.extend(taken.into_iter().take(TOLD).map(|case| question.slower_here(&costs, engine, case)));
+        sentences.extend(question.refused(engine, &refused));
         Why { engine: engine.name(), sentences }
     };
     question.chip.processors.iter().map(|p| of(p.kind)).collect()
 }
 
-/// Whole nodes by name and size, those that take longest together first.
+/// Whole nodes by size, those that take longest together first.
 fn cases<'a>(question: &Question<'a>) -> Vec<Case<'a>> {
-    let mut cases: BTreeMap<(&str, Work, EngineKind), Case> = BTreeMap::new();
+    let mut cases: BTreeMap<(Work, EngineKind), Case> = BTreeMap::new();
     for piece in question.timeline.pieces.iter().filter(|piece| piece.rows.is_none()) {
         let Some(site) = question.sites.get(piece.node).copied().flatten() else { continue };
-        let new =
-            Case { name: site.name, home: piece.engine, node: piece.node, work: &piece.work, count: 0, seconds: 0.0 };
-        let case = cases.entry((site.name, piece.work, piece.engine)).or_insert(new);
+        let (home, work) = (piece.engine, &piece.work);
+        let new = Case { names: Vec::new(), home, node: piece.node, work, count: 0, seconds: 0.0 };
+        let case = cases.entry((*work, home)).or_insert(new);
+        if !case.names.contains(&site.name) {
+            case.names.push(site.name);
+        }
         case.count += 1;
         case.seconds += piece.seconds;
     }
     let mut cases: Vec<_> = cases.into_values().collect();
     cases.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     cases
+}
+
+/// How often, in words.
+fn times(count: usize) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 impl Question<'_> {
@@ -97,18 +107,39 @@ impl Question<'_> {
         format!("{what} would take {seconds}{joules}; the plan takes {plan}{plan_joules}.")
     }
 
-    /// Why an engine does not compute what another one computes.
-    fn not_here(&self, costs: &Costs, engine: EngineKind, case: &Case) -> String {
-        let Case { name, home, work, count, .. } = case;
-        let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
-        if let Err(reason) = (self.accepts)(engine, &self.graph.nodes[case.node]) {
-            return format!("Refused for {name} ({times}): {reason}.");
+    /// Whether an engine computes a node.
+    fn takes(&self, engine: EngineKind, node: usize) -> Result<(), String> {
+        self.graph.nodes.get(node).map_or(Ok(()), |node| (self.accepts)(engine, node))
+    }
+
+    /// What an engine cannot compute, each reason once.
+    fn refused(&self, engine: EngineKind, cases: &[&Case]) -> Vec<String> {
+        let mut reasons: BTreeMap<(String, String), usize> = BTreeMap::new();
+        let mut add = |what: String, node: usize, count: usize| {
+            if let Err(reason) = self.takes(engine, node) {
+                *reasons.entry((what, reason)).or_default() += count;
+            }
+        };
+        cases.iter().for_each(|case| add(case.names.join(", "), case.node, case.count));
+        // An NPU computes nothing but products, so that it refuses the rest says nothing.
+        if engine != EngineKind::Npu {
+            let rest =
+                self.graph.nodes.iter().enumerate().filter(|(i, _)| self.sites.get(*i).is_some_and(Option::is_none));
+            rest.for_each(|(i, node)| add(node.op.to_owned(), i, 1));
         }
-        let there = costs.seconds(*home, work);
+        let sentence = |((what, reason), count)| format!("Refused for {what} ({}): {reason}.", times(count));
+        reasons.into_iter().map(sentence).collect()
+    }
+
+    /// Why an engine does not compute what another one computes, though it could.
+    fn slower_here(&self, costs: &Costs, engine: EngineKind, case: &Case) -> String {
+        let Case { names, home, work, count, .. } = case;
         let (launch, here, back) = (costs.launch(engine), costs.seconds(engine, work), costs.launch(*home));
         let whole = format!(
-            "{name} ({times}) takes {} on the {}; here {}, and {} to begin and {} to go back",
-            time(there),
+            "{} ({}) takes {} on the {}; here {}, and {} to begin and {} to go back",
+            names.join(", "),
+            times(*count),
+            time(costs.seconds(*home, work)),
             home.name(),
             time(here),
             time(launch),
@@ -119,7 +150,7 @@ impl Question<'_> {
             let seconds = wave(costs, work, &parts).seconds + back;
             let rows = parts.iter().find(|part| part.0 == engine).map_or(0, |part| part.1);
             let share = percent(rows as f64 / work.m.max(1) as f64);
-            format!("; divided, with {share} of the rows here, {} with both launches and the join", time(seconds))
+            format!("; divided, with {share} of the rows here, {} with all launches and the join", time(seconds))
         });
         format!("{whole}{}.", divided.unwrap_or_default())
     }
