@@ -6,6 +6,7 @@ mod adapt;
 pub mod assign;
 pub mod costs;
 mod drift;
+pub mod explain;
 mod explore;
 mod group;
 pub mod layout;
@@ -165,3 +166,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod plan_tests;
