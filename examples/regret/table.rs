@@ -1,6 +1,7 @@
 //! The outcomes as Markdown.
 
 use crate::harness::{ANSWER, Outcome};
+use ggml_tri::plan::Objective;
 use std::fmt::Write;
 
 /// The middle of some numbers, and the largest.
@@ -81,6 +82,15 @@ fn promises(outcomes: &[&Outcome]) -> String {
     text
 }
 
+/// The promises for each objective.
+fn by_objective(outcomes: &[&Outcome]) -> String {
+    let of = |objective: Objective| -> Vec<&Outcome> {
+        outcomes.iter().copied().filter(|o| o.case.objective == objective).collect()
+    };
+    let each = [Objective::Speed, Objective::Energy].map(|o| format!("Objective {o:?}:\n\n{}\n", promises(&of(o))));
+    each.concat()
+}
+
 fn each_chip(outcomes: &[&Outcome]) -> String {
     let mut text =
         "| simulated chip | cases | regret, median | worst | to win, median | most | slower than single, worst \
@@ -158,9 +168,9 @@ pub fn document(command: &str, catalogue: &[Outcome], random: &[Outcome]) -> Str
          ## Random simulated chips, held out\n\n\
          Drawn by seeds that were not looked at while the planner was tuned.\n\n{}\n{}\n\
          ## The worst simulated cases\n\nCatalogue:\n\n{}\nRandom chips:\n\n{}",
-        promises(&c),
+        by_objective(&c),
         each_chip(&c),
-        promises(&r),
+        by_objective(&r),
         each_chip(&r),
         worst_cases(&c),
         worst_cases(&r),

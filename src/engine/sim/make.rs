@@ -53,8 +53,8 @@ impl Truth {
         let processors = entry.parts.iter().map(&mut real).collect();
         let [limit, rise, seconds] =
             [&entry.thermal.limit, &entry.thermal.rise, &entry.thermal.seconds].map(|n| n.value);
-        let heat = Heat { limit, rise, seconds, room: 25.0, degrees: 35.0 };
         let (join, package) = (entry.join.value * random.between(0.7, 1.5), entry.thermal.watts.value);
+        let heat = Heat { limit, rise, seconds, room: 25.0, degrees: 35.0, most: package + entry.idle.value };
         Truth::new(entry.chip(), processors, (bus, join), (entry.idle.value, package), heat, random)
     }
 
@@ -118,10 +118,12 @@ impl Truth {
                 dead: false,
             });
         }
-        let shared: f64 = processors.iter().filter(|p| p.link.is_none()).map(|p| p.watts).sum();
-        let (package, idle) = (shared * r.between(0.5, 1.0), r.between(3.0, 40.0));
-        let heat =
-            Heat { limit: 95.0, rise: 55.0 / package, seconds: r.between(20.0, 80.0), room: 25.0, degrees: 35.0 };
+        let sum: f64 = processors.iter().filter(|p| p.link.is_none()).map(|p| p.watts).sum();
+        let (package, idle) = (sum * r.between(0.5, 1.0), r.between(3.0, 40.0));
+        // What one processor draws when it works alone is within its package's limit.
+        processors.iter_mut().filter(|p| p.link.is_none()).for_each(|p| p.watts = p.watts.min(package));
+        let (rise, seconds) = (55.0 / (package + idle), r.between(20.0, 80.0));
+        let heat = Heat { limit: 95.0, rise, seconds, room: 25.0, degrees: 35.0, most: package + idle };
         let join = r.between(4e-6, 40e-6);
         let chip = told(&format!("random {seed}"), &processors, bus, join, idle, &mut r);
         Truth::new(chip, processors, (bus, join), (idle, package), heat, r)

@@ -53,6 +53,8 @@ pub struct Heat {
     pub room: f64,
     /// Its temperature.
     pub degrees: f64,
+    /// Watts of the package at work, all of it.
+    pub most: f64,
 }
 
 impl Heat {
@@ -62,11 +64,17 @@ impl Heat {
         self.degrees += (end - self.degrees) * (1.0 - (-seconds / self.seconds).exp());
     }
 
-    /// What is left of the speed.
+    /// What is left of the speed. Near the limit the firmware goes down to the watts that the cooler can take away for ever;
+    /// watts rise with the third power of the clock.
     pub fn speed(&self) -> f64 {
-        (1.0 - 0.05 * (self.degrees - self.limit).max(0.0)).max(0.4)
+        let sustained = ((self.limit - self.room) / self.rise / self.most).clamp(0.06, 1.0).cbrt();
+        let near = ((self.degrees - self.limit) / NEAR + 1.0).clamp(0.0, 1.0);
+        1.0 - near * (1.0 - sustained)
     }
 }
+
+/// Degrees below the limit at which slowing down begins.
+const NEAR: f64 = 5.0;
 
 /// Something that happens to a chip.
 #[derive(Debug, Clone, Copy, PartialEq)]
