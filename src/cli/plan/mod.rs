@@ -17,9 +17,9 @@ use std::path::Path;
 use ggml_tri::chip::model::Chip;
 use ggml_tri::config::Config;
 use ggml_tri::graph::Graph;
+use ggml_tri::plan::Options;
 use ggml_tri::plan::costs::Costs;
 use ggml_tri::plan::work::Kind;
-use ggml_tri::plan::{Objective, Options};
 
 use crate::args;
 use crate::stop::Stop;
@@ -58,9 +58,10 @@ pub fn plan(options: &args::Plan) -> Result<Answer, Stop> {
         chip,
         graph: &graph,
         sites: &sites,
+        assignment: &settled.assignment,
         timeline: &timeline,
         accepts: &accepts,
-        energy: objective == Objective::Energy,
+        objective,
     });
     let report = Report {
         predicted: true,

@@ -44,7 +44,7 @@ pub struct Report {
     /// Who computes what, layers folded together.
     pub sites: Vec<SiteLine>,
     /// Why each engine does what it does, in sentences.
-    pub why: Vec<Why>,
+    pub why: Vec<String>,
     /// What the planner would have said on its way here.
     pub notices: Vec<String>,
 }
@@ -121,15 +121,6 @@ pub struct SiteLine {
     pub count: usize,
     /// Seconds of all of them together.
     pub seconds: f64,
-}
-
-/// Sentences about one engine.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Why {
-    /// Which.
-    pub engine: &'static str,
-    /// In whole sentences.
-    pub sentences: Vec<String>,
 }
 
 /// What nodes without a site are called.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ggml_tri::chip::model::Chip;
 use ggml_tri::engine::EngineKind;
 use ggml_tri::graph::{Graph, Node};
+use ggml_tri::plan::assign::Assignment;
 use ggml_tri::plan::costs::Costs;
 use ggml_tri::plan::timing::{Report, Timing, TrialTiming};
 use ggml_tri::plan::{Decision, Options, Plan, Planner, Step, Trial, Wave};
@@ -26,6 +27,8 @@ pub struct Settled {
     pub first: Arc<Plan>,
     /// The one that it has in the end.
     pub plan: Arc<Plan>,
+    /// The choices behind it.
+    pub assignment: Assignment,
     /// After how many passes it had that one.
     pub passes: usize,
     /// What the planner said meanwhile.
@@ -38,25 +41,20 @@ pub struct Settled {
 pub fn settle(chip: &Chip, options: Options, graph: &Graph, accepts: Accepts) -> Settled {
     let costs = Costs::new(chip);
     let mut planner = Planner::new(chip.clone(), options);
-    let first = planner.next(graph, accepts, true);
-    let mut settled = Settled {
-        first: Arc::clone(&first.plan),
-        plan: Arc::clone(&first.plan),
-        passes: 0,
-        notices: Vec::new(),
-        rest: 0.0,
-    };
-    let mut decision = first;
-    for pass in 0..PASSES {
-        if decision.plan != settled.plan {
-            (settled.plan, settled.passes) = (Arc::clone(&decision.plan), pass);
-        }
+    let mut decision = planner.next(graph, accepts, true);
+    let (first, mut plan) = (Arc::clone(&decision.plan), Arc::clone(&decision.plan));
+    let (mut passes, mut notices) = (0, std::mem::take(&mut decision.notices));
+    for pass in 1..=PASSES {
         planner.observe(graph, &played(&costs, graph, &decision));
-        settled.notices.append(&mut decision.notices);
-        settled.rest = decision.rest;
         decision = planner.next(graph, accepts, true);
+        notices.append(&mut decision.notices);
+        if decision.plan != plan {
+            (plan, passes) = (Arc::clone(&decision.plan), pass);
+        }
     }
-    settled
+    // The graph has a uid, so that the planner knows it; nothing else is asked for.
+    let assignment = planner.assignment(graph).cloned().unwrap_or(Assignment::single(EngineKind::Cpu));
+    Settled { first, plan, assignment, passes, notices, rest: decision.rest }
 }
 
 /// What the executor would measure if the costs were exact.
@@ -78,13 +76,13 @@ fn tried(costs: &Costs, graph: &Graph, plan: &Plan, trial: &Trial) -> TrialTimin
 
 fn timings(graph: &Graph, waves: &[Wave], timeline: &Timeline) -> Vec<Timing> {
     let steps = waves.iter().flat_map(|wave| &wave.steps).zip(&timeline.steps);
-    steps
-        .map(|(step, (engine, begin, end))| Timing {
-            engine: *engine,
-            parts: works(graph, step).map(|(_, work)| work).collect(),
-            seconds: end - begin,
-        })
-        .collect()
+    let timing = |(step, (engine, begin, end)): (&Step, &(EngineKind, f64, f64))| Timing {
+        engine: *engine,
+        parts: works(graph, step).map(|(_, work)| work).collect(),
+        seconds: end - begin,
+    };
+    // Steps without work are not timed.
+    steps.map(timing).filter(|timing| !timing.parts.is_empty()).collect()
 }
 
 /// The waves as far as they compute some nodes.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::report::{EngineLine, Report, SiteLine};
 use super::sites::ranges;
-use super::units::{bytes, operations, percent, time};
+use super::units::{bytes, joule, operations, percent, time};
 
 /// The report as text.
 pub fn text(report: &Report) -> String {
@@ -35,8 +35,10 @@ pub fn text(report: &Report) -> String {
     let tokens = if report.width == 1 { "1 token".to_owned() } else { format!("{} tokens", report.width) };
     let (ms, rate) = (time(report.seconds), report.tokens_per_second);
     line(format_args!(
-        "\nA pass of {tokens} at {} positions, for {}: {ms}, {rate:.1} tokens/s, {:.3} J (predicted)",
-        report.context, report.objective, report.joules
+        "\nA pass of {tokens} at {} positions, for {}: {ms}, {rate:.1} tokens/s, {} (predicted)",
+        report.context,
+        report.objective,
+        joule(report.joules)
     ));
     if report.rest > 0.0 {
         line(format_args!("Before each pass it rests {}, so that the chip cools down.", time(report.rest)));
@@ -57,10 +59,8 @@ pub fn text(report: &Report) -> String {
         table(&["engine", "what", "size", "layers", "each", "together"], report.sites.iter().map(site))
     ));
     line(format_args!("Why"));
-    for why in &report.why {
-        for (i, sentence) in why.sentences.iter().enumerate() {
-            line(format_args!("  {:<4} {}", if i == 0 { why.engine } else { "" }, printable(sentence)));
-        }
+    for sentence in &report.why {
+        line(format_args!("  {}", printable(sentence)));
     }
     text
 }

@@ -24,6 +24,11 @@ pub fn time(seconds: f64) -> String {
     scaled(seconds, &[(1.0, "s"), (1e-3, "ms"), (1e-6, "us")])
 }
 
+/// Joules, as `0.31 J` or `4.20 mJ`.
+pub fn joule(joules: f64) -> String {
+    scaled(joules, &[(1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ")])
+}
+
 /// Bytes, in powers of a thousand.
 pub fn bytes(bytes: f64) -> String {
     scaled(bytes, &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")])
@@ -52,6 +57,7 @@ mod tests {
         assert_eq!([time(84e-6), time(0.0123), time(1.5), time(0.0)], ["84.0 us", "12.3 ms", "1.50 s", "0"]);
         assert_eq!([time(0.9999e-3), time(0.0099996), time(3e-8)], ["1.00 ms", "10.0 ms", "0.03 us"]);
         assert_eq!([bytes(4.617e9), bytes(89.6e9), bytes(123456.0)], ["4.62 GB", "89.6 GB", "123 kB"]);
+        assert_eq!([joule(7.308), joule(0.0042)], ["7.31 J", "4.20 mJ"]);
         assert_eq!([operations(2.5e12), operations(1e6)], ["2.50 TFLOP", "1.00 MFLOP"]);
         assert_eq!(
             [percent(0.784), percent(0.0532), percent(0.0004), percent(0.0)],

@@ -1,22 +1,25 @@
-//! Why each engine computes what it computes and not the rest, with the numbers.
+//! Why each engine computes what it computes and not the rest: the planner's reasons, with the names of the model.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ggml_tri::chip::model::Chip;
 use ggml_tri::engine::EngineKind;
 use ggml_tri::graph::Graph;
-use ggml_tri::plan::assign::Assignment;
+use ggml_tri::plan::Objective;
+use ggml_tri::plan::assign::{Assignment, Share};
 use ggml_tri::plan::costs::Costs;
-use ggml_tri::plan::problem::Problem;
-use ggml_tri::plan::split::{fill, wave};
+use ggml_tri::plan::explain::{Explanation, Line, explain};
+use ggml_tri::plan::problem::{self, Problem};
+use ggml_tri::plan::split::watts;
 use ggml_tri::plan::waves::waves;
 use ggml_tri::plan::work::Work;
 
-use super::report::{Why, joules};
+use super::report::joules;
 use super::settle::Accepts;
 use super::sites::Site;
 use super::timeline::Timeline;
-use super::units::{percent, time};
+use super::units::{joule, time};
 
 /// How many sites are told of for each engine: those that take longest.
 const TOLD: usize = 3;
@@ -29,129 +32,97 @@ pub struct Question<'a> {
     pub graph: &'a Graph,
     /// The names of its nodes.
     pub sites: &'a [Option<Site>],
-    /// The plan.
+    /// The choices of the plan.
+    pub assignment: &'a Assignment,
+    /// The plan in time.
     pub timeline: &'a Timeline,
     /// Which engine computes a node.
     pub accepts: Accepts<'a>,
-    /// Whether joules matter.
-    pub energy: bool,
+    /// What the plan is good for.
+    pub objective: Objective,
 }
 
-/// Nodes of one size that one engine computes whole.
-struct Case<'a> {
-    names: Vec<&'static str>,
-    home: EngineKind,
-    node: usize,
-    work: &'a Work,
-    count: usize,
-    seconds: f64,
-}
-
-/// Sentences for each engine of the chip.
-pub fn why(question: &Question) -> Vec<Why> {
+/// Sentences about each engine, and about dividing rows.
+pub fn why(question: &Question) -> Vec<String> {
     let costs = Costs::new(question.chip);
-    let cases = cases(question);
-    let of = |engine: EngineKind| {
-        let mut sentences = vec![question.alone(&costs, engine)];
-        let elsewhere = cases.iter().filter(|case| case.home != engine);
-        let (taken, refused): (Vec<_>, Vec<_>) = elsewhere.partition(|case| question.takes(engine, case.node).is_ok());
-        sentences.extend(taken.into_iter().take(TOLD).map(|case| question.slower_here(&costs, engine, case)));
-        sentences.extend(question.refused(engine, &refused));
-        Why { engine: engine.name(), sentences }
-    };
-    question.chip.processors.iter().map(|p| of(p.kind)).collect()
-}
-
-/// Whole nodes by size, those that take longest together first.
-fn cases<'a>(question: &Question<'a>) -> Vec<Case<'a>> {
-    let mut cases: BTreeMap<(Work, EngineKind), Case> = BTreeMap::new();
-    for piece in question.timeline.pieces.iter().filter(|piece| piece.rows.is_none()) {
-        let Some(site) = question.sites.get(piece.node).copied().flatten() else { continue };
-        let (home, work) = (piece.engine, &piece.work);
-        let new = Case { names: Vec::new(), home, node: piece.node, work, count: 0, seconds: 0.0 };
-        let case = cases.entry((*work, home)).or_insert(new);
-        if !case.names.contains(&site.name) {
-            case.names.push(site.name);
-        }
-        case.count += 1;
-        case.seconds += piece.seconds;
+    let engines: Vec<_> = question.chip.processors.iter().map(|p| p.kind).collect();
+    let problem = Arc::new(Problem::of(question.graph, &engines, question.accepts));
+    let name = |site: &problem::Site| question.name(&problem, site);
+    let mut explanation = explain(&costs, question.graph, &problem, question.assignment, question.accepts, &name);
+    explanation.lines.sort_by(|a, b| (b.seconds * b.nodes as f64).total_cmp(&(a.seconds * a.nodes as f64)));
+    let mut sentences = Vec::new();
+    for engine in engines {
+        sentences.push(question.alone(&costs, &problem, engine));
+        sentences.extend(question.reasons(&costs, &explanation, engine, &name));
     }
-    let mut cases: Vec<_> = cases.into_values().collect();
-    cases.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-    cases
-}
-
-/// How often, in words.
-fn times(count: usize) -> String {
-    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+    // Fall-backs repeat for each node.
+    let fallbacks = problem.fallbacks.iter().map(|f| format!("gpu refused for {}: {}.", f.op, f.reason));
+    sentences.extend(fallbacks.collect::<BTreeSet<_>>());
+    if question.objective != Objective::Energy {
+        let divided = explanation.lines.iter().flat_map(|line| &line.reasons);
+        sentences.extend(divided.filter(|r| r.starts_with("no division")).take(TOLD).map(|r| format!("{r}.")));
+    }
+    sentences
 }
 
 impl Question<'_> {
+    /// The names of the nodes that the planner treats alike.
+    fn name(&self, problem: &Problem, site: &problem::Site) -> String {
+        let alike = |item: &&problem::Item| problem.loads[item.load].site.is_some_and(|at| problem.sites[at] == *site);
+        let mut names: Vec<&str> = Vec::new();
+        for item in problem.items.iter().filter(alike) {
+            let name = self.sites.get(item.first).copied().flatten().map(|site| site.name);
+            names.extend(name.filter(|name| !names.contains(name)));
+        }
+        if names.is_empty() { site.words() } else { names.join(", ") }
+    }
+
     /// What the engine has in the plan, and what the whole graph would take on it.
-    fn alone(&self, costs: &Costs, engine: EngineKind) -> String {
-        let kinds: Vec<_> = self.chip.processors.iter().map(|p| p.kind).collect();
-        let problem = Problem::of(self.graph, &kinds, self.accepts);
-        let alone = Timeline::of(costs, self.graph, &waves(&problem, &Assignment::single(engine)).waves);
-        let joules_of = |timeline: &Timeline| format!(", {:.4} J", joules(self.chip, timeline));
-        let watts = |timeline| if self.energy { joules_of(timeline) } else { String::new() };
-        let (planned, only) = (self.timeline, self.timeline.steps.iter().all(|step| step.0 == engine));
-        if only {
-            return format!("It computes the whole pass: {}{}.", time(planned.seconds), watts(planned));
+    fn alone(&self, costs: &Costs, problem: &Problem, engine: EngineKind) -> String {
+        let alone = Timeline::of(costs, self.graph, &waves(problem, &Assignment::single(engine)).waves);
+        let with_joules = |timeline: &Timeline| match self.objective {
+            Objective::Energy => format!("{}, {}", time(timeline.seconds), joule(joules(self.chip, timeline))),
+            _ => time(timeline.seconds),
+        };
+        let (name, planned) = (engine.name(), with_joules(self.timeline));
+        if self.timeline.steps.iter().all(|step| step.0 == engine) {
+            return format!("{name} computes the whole pass: {planned}.");
         }
         let what = match alone.steps.iter().all(|step| step.0 == engine) {
-            true => "The whole pass on it",
-            false => "With all that it takes on it and the rest on the cpu, the pass",
+            true => "with the whole pass on it",
+            false => "with all that it takes on it, and the rest on the cpu,",
         };
-        let (seconds, joules) = (time(alone.seconds), watts(&alone));
-        let (plan, plan_joules) = (time(planned.seconds), watts(planned));
-        format!("{what} would take {seconds}{joules}; the plan takes {plan}{plan_joules}.")
+        format!("{name}: {what} the pass would take {}; the plan takes {planned}.", with_joules(&alone))
     }
 
-    /// Whether an engine computes a node.
-    fn takes(&self, engine: EngineKind, node: usize) -> Result<(), String> {
-        self.graph.nodes.get(node).map_or(Ok(()), |node| (self.accepts)(engine, node))
-    }
-
-    /// What an engine cannot compute, each reason once.
-    fn refused(&self, engine: EngineKind, cases: &[&Case]) -> Vec<String> {
-        let mut reasons: BTreeMap<(String, String), usize> = BTreeMap::new();
-        let mut add = |what: String, node: usize, count: usize| {
-            if let Err(reason) = self.takes(engine, node) {
-                *reasons.entry((what, reason)).or_default() += count;
+    /// Why an engine does not compute the sites that take longest.
+    fn reasons(
+        &self,
+        costs: &Costs,
+        all: &Explanation,
+        engine: EngineKind,
+        name: &dyn Fn(&problem::Site) -> String,
+    ) -> Vec<String> {
+        let begin = format!("{} refused for ", engine.name());
+        let elsewhere = all.lines.iter().filter(|line| line.share != Share::Whole(engine));
+        let sentence = |line: &Line| {
+            let refused = self.graph.nodes.get(line.node).is_some_and(|node| (self.accepts)(engine, node).is_err());
+            if self.objective == Objective::Energy && !refused {
+                return self
+                    .energy(costs, line, engine)
+                    .map(|reason| format!("{begin}{}: {reason}.", name(&line.site)));
             }
+            line.reasons.iter().find(|reason| reason.starts_with(&begin)).map(|reason| format!("{reason}."))
         };
-        cases.iter().for_each(|case| add(case.names.join(", "), case.node, case.count));
-        // An NPU computes nothing but products, so that it refuses the rest says nothing.
-        if engine != EngineKind::Npu {
-            let rest =
-                self.graph.nodes.iter().enumerate().filter(|(i, _)| self.sites.get(*i).is_some_and(Option::is_none));
-            rest.for_each(|(i, node)| add(node.op.to_owned(), i, 1));
-        }
-        let sentence = |((what, reason), count)| format!("Refused for {what} ({}): {reason}.", times(count));
-        reasons.into_iter().map(sentence).collect()
+        elsewhere.filter_map(sentence).take(TOLD).collect()
     }
 
-    /// Why an engine does not compute what another one computes, though it could.
-    fn slower_here(&self, costs: &Costs, engine: EngineKind, case: &Case) -> String {
-        let Case { names, home, work, count, .. } = case;
-        let (launch, here, back) = (costs.launch(engine), costs.seconds(engine, work), costs.launch(*home));
-        let whole = format!(
-            "{} ({}) takes {} on the {}; here {}, and {} to begin and {} to go back",
-            names.join(", "),
-            times(*count),
-            time(costs.seconds(*home, work)),
-            home.name(),
-            time(here),
-            time(launch),
-            time(back)
-        );
-        let engines = [*home, engine];
-        let divided = work.divisible().then(|| fill(costs, work, &engines)).flatten().map(|parts| {
-            let seconds = wave(costs, work, &parts).seconds + back;
-            let rows = parts.iter().find(|part| part.0 == engine).map_or(0, |part| part.1);
-            let share = percent(rows as f64 / work.m.max(1) as f64);
-            format!("; divided, with {share} of the rows here, {} with all launches and the join", time(seconds))
-        });
-        format!("{whole}{}.", divided.unwrap_or_default())
+    /// The planner's reasons are seconds; for the fewest joules these are what counts.
+    fn energy(&self, costs: &Costs, line: &Line, engine: EngineKind) -> Option<String> {
+        let Share::Whole(home) = line.share else { return None };
+        let work = self.graph.nodes.get(line.node).and_then(Work::of)?;
+        let of = |engine: EngineKind, seconds: f64| joule(seconds * (watts(self.chip, engine) + self.chip.idle));
+        let there = of(engine, costs.launch(engine) + costs.seconds(engine, &work));
+        Some(format!("it takes {there} there with its launch, {} on the {}", of(home, line.seconds), home.name()))
     }
 }
