@@ -2,7 +2,7 @@
 
 use super::assign::{Assignment, Share};
 use super::costs::Costs;
-use super::explore::{Probe, Subject, engines};
+use super::explore::{Probe, SURVEYS, Subject, TRIALS, engines};
 use super::group::Group;
 use super::options::{Mode, Options};
 use super::problem::{Problem, Site, index};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A change must win by this part of the time of what it changes.
 pub const MARGIN: f64 = 0.05;
 /// And by this part of the graph's time, for less is not worth a line in the log.
-const WORTH: f64 = 0.005;
+pub const WORTH: f64 = 0.005;
 /// Forced shares come in multiples of this many rows, whatever the engines could do.
 const QUOTA_ROWS: u64 = 32;
 
@@ -96,10 +96,29 @@ impl Weighing<'_> {
         })
     }
 
+    /// What must be measured before anything can be compared: each site by itself, as the plan has it. A graph's time alone
+    /// does not tell what its parts take.
+    fn surveys(&self, group: &Group) -> Vec<Probe> {
+        let (mix, home) = (group.mix(), Share::Whole(group.assignment.home));
+        let sites = mix.problems.iter().flat_map(|(problem, _)| &problem.sites);
+        let mut sites: Vec<Site> = sites.filter(|site| group.assignment.share(site) == home).copied().collect();
+        sites.sort_unstable();
+        sites.dedup();
+        sites.retain(|site| !known(self.costs, &mix, site, &home));
+        let subjects = sites.into_iter().map(Subject::Site).chain([Subject::Rest]);
+        let new = subjects.filter(|subject| !group.explore.tried(*subject, &home));
+        new.map(|subject| Probe { subject, share: home.clone(), times: SURVEYS }).collect()
+    }
+
     /// What is worth trying for a group: how the assignment differs from the best one that can be hoped for.
     pub fn probes(&self, group: &Group) -> Vec<Probe> {
         let (mix, now, hopeful) = (group.mix(), &group.assignment, self.costs.hopeful());
         let hoping = Weighing { costs: &hopeful, ..*self };
+        // With one engine there is nothing to compare.
+        let surveys = if self.engines.len() > 1 { self.surveys(group) } else { Vec::new() };
+        if !surveys.is_empty() {
+            return surveys;
+        }
         hoping.priced(&mix, &|_, _| true, self.engines, |priced| {
             let (score, best) = priced.best(Some(now));
             if score > priced.score(now) * (1.0 - WORTH) {
@@ -108,12 +127,12 @@ impl Weighing<'_> {
             let mut probes = Vec::new();
             let home = Share::Whole(best.home);
             if best.home != now.home && !home_known(self.costs, &mix, best.home) {
-                probes.push(Probe { subject: Subject::Rest, share: home });
+                probes.push(Probe { subject: Subject::Rest, share: home, times: TRIALS });
             }
             for site in priced.sites() {
                 let share = best.share(&site);
                 if share != now.share(&site) && !known(self.costs, &mix, &site, &share) {
-                    probes.push(Probe { subject: Subject::Site(site), share });
+                    probes.push(Probe { subject: Subject::Site(site), share, times: TRIALS });
                 }
             }
             probes.retain(|probe| !group.explore.knows(probe.subject, &probe.share));
@@ -127,7 +146,7 @@ pub fn watch(problem: &Problem, engine: EngineKind) -> Option<Probe> {
     let loads = problem.loads.iter().filter(|load| load.accepted[index(engine)]);
     let sites = loads.filter_map(|load| load.site).map(|at| problem.sites[at]).filter(|s| s.divisible());
     let site = sites.min_by_key(|s| s.m.saturating_mul(s.k))?;
-    Some(Probe { subject: Subject::Site(site), share: Share::Whole(engine) })
+    Some(Probe { subject: Subject::Site(site), share: Share::Whole(engine), times: TRIALS })
 }
 
 /// Seconds that a trial takes beside the graph: itself, and that the plan's own step is cut in three for it.

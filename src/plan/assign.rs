@@ -79,6 +79,7 @@ pub fn place(problem: &Problem, assignment: &Assignment, load: usize) -> Place {
 pub struct Prices {
     whole: Vec<[f64; 3]>,
     launch: [f64; 3],
+    relaunch: [f64; 3],
     watts: [f64; 3],
     idle: f64,
 }
@@ -87,7 +88,8 @@ pub struct Prices {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Priced {
     Whole(usize, f64),
-    Split(Measure),
+    /// With the engines that work on it.
+    Split(Measure, [bool; 3]),
     Free,
 }
 
@@ -107,6 +109,7 @@ impl Prices {
         Prices {
             whole,
             launch: ENGINES.map(|e| costs.launch(e)),
+            relaunch: ENGINES.map(|e| costs.launch_after(e, true)),
             watts: ENGINES.map(|e| watts(chip, e)),
             idle: chip.idle.max(0.0),
         }
@@ -121,18 +124,24 @@ impl Prices {
     pub fn measure(&self, costs: &Costs, problem: &Problem, assignment: &Assignment) -> Measure {
         let priced: Vec<Priced> =
             (0..problem.loads.len()).map(|load| self.price(costs, problem, assignment, load)).collect();
-        let (mut total, mut open) = (Measure::default(), None);
+        let (mut total, mut open, mut warm) = (Measure::default(), None, [false; 3]);
         for item in &problem.items {
             match priced[item.load] {
                 Priced::Free => {}
                 Priced::Whole(engine, seconds) => {
-                    let launch = if open == Some(engine) { 0.0 } else { self.launch[engine] };
+                    let launch = match open {
+                        Some(last) if last == engine => 0.0,
+                        _ if warm[engine] => self.relaunch[engine],
+                        _ => self.launch[engine],
+                    };
                     open = Some(engine);
+                    warm = [false; 3];
+                    warm[engine] = true;
                     total.seconds += launch + seconds;
                     total.joules += seconds * self.watts[engine];
                 }
-                Priced::Split(wave) => {
-                    open = None;
+                Priced::Split(wave, engines) => {
+                    (open, warm) = (None, engines);
                     total.seconds += wave.seconds;
                     total.joules += wave.joules;
                 }
@@ -148,7 +157,8 @@ impl Prices {
             Place::Whole(engine) => Priced::Whole(index(engine), self.seconds(load, engine)),
             Place::Split(parts) => {
                 let work = problem.loads[load].parts.first().map(|p| problem.works[p.0]);
-                Priced::Split(work.map_or(Measure::default(), |work| wave(costs, &work, &parts)))
+                let engines = ENGINES.map(|e| parts.iter().any(|p| p.0 == e));
+                Priced::Split(work.map_or(Measure::default(), |work| wave(costs, &work, &parts)), engines)
             }
         }
     }
@@ -160,7 +170,7 @@ impl Prices {
         for item in problem.items.iter().filter(|item| problem.loads[item.load].site == Some(at)) {
             let one = match self.price(costs, problem, assignment, item.load) {
                 Priced::Whole(engine, seconds) => Measure { seconds, joules: seconds * self.watts[engine] },
-                Priced::Split(wave) => wave,
+                Priced::Split(wave, _) => wave,
                 Priced::Free => Measure::default(),
             };
             total.seconds += one.seconds;

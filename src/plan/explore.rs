@@ -15,6 +15,8 @@ pub const GRAPHS: u64 = 512;
 const BUDGET: f64 = 0.045;
 /// A choice is known after so many trials, half of them in each order.
 pub const TRIALS: u32 = 4;
+/// Trials that tell what nodes cost as the plan has them: both ways are the same then, so each counts twice.
+pub const SURVEYS: u32 = 2;
 /// Graphs between two searches for something worth trying.
 const PAUSE: u64 = 4;
 /// After so many searches in a row that found nothing there is nothing.
@@ -40,6 +42,8 @@ pub struct Probe {
     pub subject: Subject,
     /// The choice.
     pub share: Share,
+    /// How often.
+    pub times: u32,
 }
 
 /// The engines of a choice, in order: choices with the same engines and other rows are one.
@@ -139,7 +143,7 @@ impl Explore {
     pub fn done(&mut self, probe: &Probe) {
         let count = self.tried.entry((probe.subject, engines(&probe.share))).or_default();
         *count += 1;
-        if *count >= TRIALS {
+        if *count >= probe.times {
             self.queue.retain(|p| p != probe);
         }
     }
@@ -147,6 +151,11 @@ impl Explore {
     /// Whether a choice was tried often enough.
     pub fn knows(&self, subject: Subject, share: &Share) -> bool {
         self.tried.get(&(subject, engines(share))).is_some_and(|n| *n >= TRIALS)
+    }
+
+    /// Whether a choice was tried at all.
+    pub fn tried(&self, subject: Subject, share: &Share) -> bool {
+        self.tried.contains_key(&(subject, engines(share)))
     }
 
     /// An engine has changed: what was found out about it is void, and a quarter of the first budget is granted anew.
@@ -176,7 +185,16 @@ fn repeatable(node: &Node) -> bool {
 }
 
 /// The nodes of a graph with which a trial can be made; `turn` chooses among them. With the works of the nodes.
-pub fn trial(probe: &Probe, graph: &Graph, problem: &Problem, turn: u64) -> Option<(Trial, Vec<Work>)> {
+///
+/// A trial of divided rows goes on with the nodes behind them at `home`, if there are some: what it costs one engine to go on
+/// after several were at work is a part of what the division costs.
+pub fn trial(
+    probe: &Probe,
+    graph: &Graph,
+    problem: &Problem,
+    home: EngineKind,
+    turn: u64,
+) -> Option<(Trial, Vec<Work>)> {
     let accepted = |load: usize| {
         let accepted = problem.loads[load].accepted;
         engines(&probe.share).into_iter().all(|e| accepted[super::problem::index(e)])
@@ -190,13 +208,30 @@ pub fn trial(probe: &Probe, graph: &Graph, problem: &Problem, turn: u64) -> Opti
         runs.filter_map(|item| longest(&graph.nodes[item.first..item.first + item.count], item.first)).collect();
     let &(first, count) = runs.get(turn as usize % runs.len().max(1))?;
     let nodes = &graph.nodes[first..first + count];
-    let steps = match &probe.share {
-        Share::Whole(engine) => {
-            vec![Step { engine: *engine, first, count, computed: nodes.len() as u64, rows: None }]
-        }
-        Share::Split(parts) => split(parts, first),
+    let works = nodes.iter().filter_map(Work::of).collect();
+    let computed = |nodes: &[Node]| nodes.iter().filter(|n| n.compute).count() as u64;
+    let whole = |engine, first, count| {
+        let computed = computed(&graph.nodes[first..first + count]);
+        Wave { steps: vec![Step { engine, first, count, computed, rows: None }] }
     };
-    Some((Trial { first, count, waves: vec![Wave { steps }] }, nodes.iter().filter_map(Work::of).collect()))
+    let parts = match &probe.share {
+        Share::Whole(engine) => {
+            return Some((Trial { first, count, waves: vec![whole(*engine, first, count)] }, works));
+        }
+        Share::Split(parts) => parts,
+    };
+    let mut waves = vec![Wave { steps: split(parts, first) }];
+    let behind = problem.items.iter().find(|item| item.first == first + 1).filter(|item| {
+        let load = &problem.loads[item.load];
+        load.site.is_none() && load.accepted[super::problem::index(home)]
+    });
+    let more = behind.map_or(0, |item| {
+        graph.nodes[item.first..item.first + item.count].iter().take(RUN).take_while(|n| repeatable(n)).count()
+    });
+    if more > 0 {
+        waves.push(whole(home, first + 1, more));
+    }
+    Some((Trial { first, count: 1 + more, waves }, works))
 }
 
 /// The longest run of repeatable nodes, as (first node, count).

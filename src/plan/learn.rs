@@ -166,7 +166,8 @@ impl Planner {
         let weighing = Weighing { costs: &self.costs, options: &self.options, engines: &self.engines, strain };
         let Some(change) = weighing.change(group) else { return };
         self.notices.push(super::notice::change(group.class, &group.mix(), &group.assignment, &change));
-        let needed = (self.options.objective == Objective::Speed).then_some(change.gain / 4.0);
+        let needed =
+            (self.options.objective == Objective::Speed).then_some((change.gain / 4.0).min(super::adapt::WORTH));
         group.change(change.to, &self.costs, needed);
     }
 
@@ -190,11 +191,11 @@ impl Planner {
             group.explore.push(super::adapt::watch(problem, engine)?);
         }
         let probe = group.explore.front()?.clone();
-        let Some((trial, works)) = explore::trial(&probe, graph, problem, group.explore.turn()) else {
+        let home = group.assignment.home;
+        let Some((trial, works)) = explore::trial(&probe, graph, problem, home, group.explore.turn()) else {
             group.explore.skip();
             return None;
         };
-        let home = group.assignment.home;
         let seconds = super::adapt::price(&self.costs, home, &probe, &works);
         if !group.explore.affords(seconds) {
             group.explore.rotate();

@@ -1,15 +1,15 @@
 //! From measurements to costs.
 
 use super::assign::Share;
-use super::costs::Costs;
+use super::costs::{Costs, counted};
 use super::drift::Drift;
 use super::explore::{Probe, TRIALS};
 use super::learn::{Known, Planner};
-use super::notice;
 use super::options::Mode;
 use super::problem::{ENGINES, index};
 use super::split::works;
 use super::timing::{Report, Timing, TrialTiming};
+use super::{Step, notice};
 use crate::engine::EngineKind;
 use crate::graph::Graph;
 
@@ -79,16 +79,18 @@ impl Planner {
 /// alone.
 fn learn_plan(costs: &mut Costs, known: &Known, timings: &[Timing]) -> Vec<(EngineKind, f64)> {
     let (mut at, mut sums) = (0, [(0.0, 0.0); 3]);
+    let mut before: &[Step] = &[];
     for (wave, parts) in known.plan.waves.iter().zip(&known.works) {
         let timings = &timings[at..at + parts.len()];
         at += parts.len();
+        let previous = std::mem::replace(&mut before, &wave.steps);
         if wave.steps.len() > 1 {
             let works: Vec<_> =
                 wave.steps.iter().zip(parts).filter_map(|(s, p)| Some((s.engine, p.first()?.0))).collect();
             let seconds: Vec<f64> = timings.iter().map(|t| t.seconds).collect();
             costs.observe_beside(&works, &seconds);
         } else if let ([step], [part], [timing]) = (&wave.steps[..], &parts[..], timings)
-            && let Some(error) = costs.observe_parts(step.engine, part, timing.seconds)
+            && let Some(error) = costs.observe_parts(step.engine, part, timing.seconds, worked(previous, step.engine))
         {
             let sum = &mut sums[index(step.engine)];
             *sum = (sum.0 + timing.seconds, sum.1 + timing.seconds * (-error).exp());
@@ -102,10 +104,8 @@ fn learn_trial(costs: &mut Costs, probe: &Probe, trial: &TrialTiming, home: Engi
     let first = trial.steps.first()?;
     match &probe.share {
         Share::Whole(engine) => {
-            // The same nodes as the plan has them, if that is one step of the home engine.
-            if *engine != home {
-                costs.observe(&Timing { engine: home, parts: first.parts.clone(), seconds: trial.current });
-            }
+            // The same nodes as the plan has them, which is one step of the home engine.
+            costs.observe(&Timing { engine: home, parts: first.parts.clone(), seconds: trial.current });
             Some((*engine, costs.observe(first)?))
         }
         Share::Split(parts) => {
@@ -113,7 +113,16 @@ fn learn_trial(costs: &mut Costs, probe: &Probe, trial: &TrialTiming, home: Engi
             let works = works(&first.parts.first()?.with_rows(rows), parts);
             let seconds: Vec<f64> = trial.steps.iter().map(|t| t.seconds).collect();
             costs.observe_beside(&works, &seconds);
+            if let Some(step) = trial.steps.get(parts.len()) {
+                let warm = parts.iter().any(|p| p.0 == step.engine);
+                costs.observe_parts(step.engine, &counted(&step.parts), step.seconds, warm);
+            }
             None
         }
     }
+}
+
+/// Whether an engine was at work in the steps of a wave.
+fn worked(steps: &[Step], engine: EngineKind) -> bool {
+    steps.iter().any(|s| s.engine == engine && s.computed > 0)
 }

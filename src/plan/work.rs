@@ -55,6 +55,10 @@ impl Work {
                 let (m, n) = (u(q.ne[2]), u(q.ne[1] * q.ne[3]));
                 Work { kind: Kind::Attention, ty: k.ty, m, k: u(k.ne[0]), n, depth: u(k.ne[1]), used: u(k.ne[2]) }
             }
+            // The result is the whole cache, of which the rows of the first source are written.
+            ("SET_ROWS", Some(rows), _) => {
+                Work { kind: Kind::Other, ty: dst.ty, m: u(rows.ne[0]), k: 1, n: u(rows.rows()), depth: 1, used: 1 }
+            }
             _ => {
                 let (ty, used) = (first.map_or(dst.ty, |t| t.ty), node.sources().count() as u64);
                 Work { kind: Kind::Other, ty, m: u(dst.ne[0]), k: 1, n: u(dst.rows()), depth: 1, used }
@@ -126,6 +130,13 @@ mod tests {
         assert_eq!((work.n, work.depth, work.used), (1, 8, 2));
         // One token reads two experts of four rows of 34 bytes.
         assert!((work.bytes() - (2.0 * 4.0 * 34.0 + 4.0 * (32.0 + 8.0))).abs() < 1e-9);
+    }
+
+    #[test]
+    fn storing_rows_in_a_cache_moves_those_rows() {
+        let (row, cache) = (Tensor::new(Type::F32, [64, 2, 1, 1]), Tensor::new(Type::F16, [64, 4096, 1, 1]));
+        let work = Work::of(&Node::new("SET_ROWS", cache, &[row, Tensor::new(Type::I64, [2, 1, 1, 1])])).unwrap();
+        assert_eq!((work.m, work.n, work.ty), (64, 2, Type::F16));
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Filter {
         for (param, cell) in self.cells.iter_mut().filter(|(p, _)| p.engine() == engine) {
             let doubt = match param {
                 Param::Memory(_) | Param::Arithmetic(..) => param.doubt(),
-                Param::Launch(_) | Param::Node(_) => 0.3 * param.doubt(),
+                Param::Launch(_) | Param::Relaunch(_) | Param::Node(_) => 0.3 * param.doubt(),
                 _ => 0.4 * param.doubt(),
             };
             cell.variance = cell.variance.max(doubt * doubt);

@@ -120,7 +120,21 @@ impl Costs {
     /// Seconds that an engine needs to begin a step and to say that it is done.
     pub fn launch(&self, engine: EngineKind) -> f64 {
         let prior = self.chip.processor(engine).map_or(0.0, |p| p.launch.max(0.0));
-        prior * self.filter.factor(Param::Launch(engine))
+        prior * self.filter.factor(Param::Launch(engine)) * self.hoped(Param::Launch(engine))
+    }
+
+    /// The same for a step whose engine was at work in the wave before, `warm`, or not.
+    pub fn launch_after(&self, engine: EngineKind, warm: bool) -> f64 {
+        let param = Param::Relaunch(engine);
+        self.launch(engine) * if warm { self.filter.factor(param) * self.hoped(param) } else { 1.0 }
+    }
+
+    /// How an optimist reads a factor.
+    fn hoped(&self, param: Param) -> f64 {
+        if self.hope <= 0.0 {
+            return 1.0;
+        }
+        (-self.hope * self.filter.variance(param).sqrt() / (1.0 + self.filter.weight(param))).exp()
     }
 
     /// Seconds that letting engines go on together costs after they ran side by side.
@@ -195,22 +209,24 @@ impl Costs {
 
     /// Learns from a step that ran alone; the answer is the logarithm of measured over predicted seconds.
     pub fn observe(&mut self, timing: &Timing) -> Option<f64> {
-        let mut parts: BTreeMap<Work, u32> = BTreeMap::new();
-        for work in &timing.parts {
-            *parts.entry(*work).or_default() += 1;
-        }
-        let parts: Vec<(Work, u32)> = parts.into_iter().collect();
-        self.observe_parts(timing.engine, &parts, timing.seconds)
+        self.observe_parts(timing.engine, &counted(&timing.parts), timing.seconds, false)
     }
 
-    /// Learns from a step that ran alone, whose works come with how often each is in it; the answer is that of
+    /// Learns from a step that ran alone, whose works come with how often each is in it, `warm` if its engine
+    /// was at work in the wave before; the answer is that of
     /// [`Costs::observe`].
-    pub fn observe_parts(&mut self, engine: EngineKind, parts: &[(Work, u32)], seconds: f64) -> Option<f64> {
+    pub fn observe_parts(
+        &mut self,
+        engine: EngineKind,
+        parts: &[(Work, u32)],
+        seconds: f64,
+        warm: bool,
+    ) -> Option<f64> {
         if !(seconds.is_finite() && seconds > 0.0) {
             return None;
         }
         let mut slopes: BTreeMap<Param, f64> = BTreeMap::new();
-        let launch = self.launch(engine);
+        let launch = self.launch_after(engine, warm);
         let (mut total, mut total_net) = (launch, launch);
         let mut shares: Vec<(Key, Features, f64, f64)> = Vec::with_capacity(parts.len());
         for (work, count) in parts {
@@ -226,6 +242,9 @@ impl Costs {
             shares.push((Key::of(engine, work), input, predicted.seconds * times, by_net));
         }
         *slopes.entry(Param::Launch(engine)).or_default() += launch;
+        if warm {
+            *slopes.entry(Param::Relaunch(engine)).or_default() += launch;
+        }
         if total <= 0.0 || total_net <= 0.0 {
             return None;
         }
@@ -309,6 +328,15 @@ impl Costs {
         let seconds = busy + overhead;
         Predicted { seconds, slopes: [(side, busy), (kernel, busy), (node, overhead), (class, seconds)] }
     }
+}
+
+/// The distinct works, and how often each is there.
+pub fn counted(works: &[Work]) -> Vec<(Work, u32)> {
+    let mut counts: BTreeMap<Work, u32> = BTreeMap::new();
+    for work in works {
+        *counts.entry(*work).or_default() += 1;
+    }
+    counts.into_iter().collect()
 }
 
 #[cfg(test)]

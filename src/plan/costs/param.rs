@@ -44,6 +44,8 @@ pub fn width_class(n: u64) -> u8 {
 pub enum Param {
     /// What a step of the engine costs before its work.
     Launch(EngineKind),
+    /// How much less of that there is when the engine was at work in the wave before.
+    Relaunch(EngineKind),
     /// What a node costs besides its work.
     Node(EngineKind),
     /// Seconds per byte.
@@ -63,7 +65,7 @@ impl Param {
     /// a data sheet are within a third mostly, launch costs differ by driver, classes differ little from their kernel.
     pub fn doubt(self) -> f64 {
         match self {
-            Param::Launch(_) | Param::Node(_) => 0.5,
+            Param::Launch(_) | Param::Relaunch(_) | Param::Node(_) => 0.5,
             Param::Memory(_) | Param::Arithmetic(..) => 0.3,
             Param::Kernel(..) => 0.4,
             Param::Class(_) => 0.2,
@@ -74,7 +76,8 @@ impl Param {
     /// Whose it is.
     pub fn engine(self) -> EngineKind {
         match self {
-            Param::Launch(e) | Param::Node(e) | Param::Memory(e) | Param::Arithmetic(e, _) => e,
+            Param::Launch(e) | Param::Relaunch(e) | Param::Node(e) => e,
+            Param::Memory(e) | Param::Arithmetic(e, _) => e,
             Param::Kernel(e, ..) | Param::Class(Key { engine: e, .. }) | Param::Beside(Key { engine: e, .. }, _) => e,
         }
     }
@@ -105,6 +108,7 @@ impl fmt::Display for Param {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match *self {
             Param::Launch(e) => write!(f, "{} launch", e.name()),
+            Param::Relaunch(e) => write!(f, "{} relaunch", e.name()),
             Param::Node(e) => write!(f, "{} node", e.name()),
             Param::Memory(e) => write!(f, "{} memory", e.name()),
             Param::Arithmetic(e, many) => write!(f, "{} arithmetic {}", e.name(), many_name(many)),
@@ -145,6 +149,7 @@ fn parse(text: &str) -> Option<Param> {
     };
     Some(match words[1..] {
         ["launch"] => Param::Launch(engine),
+        ["relaunch"] => Param::Relaunch(engine),
         ["node"] => Param::Node(engine),
         ["memory"] => Param::Memory(engine),
         ["arithmetic", m] => Param::Arithmetic(engine, many(m)?),
@@ -167,6 +172,7 @@ mod tests {
         let gpu = EngineKind::Gpu;
         let params = [
             Param::Launch(gpu),
+            Param::Relaunch(gpu),
             Param::Node(EngineKind::Npu),
             Param::Memory(EngineKind::Cpu),
             Param::Arithmetic(gpu, true),
