@@ -30,7 +30,7 @@ pub fn seconds(p: &Processor, ask: &Ask) -> f64 {
             both(compute, ask.stream / p.bandwidth) / rounds(ask.m * ask.n, threads, 0.0)
         }
         // Threads share rows: a single row is one thread's.
-        Shape::Rows => ask.ops / 2e9 / ask.n.min(threads) / rounds(ask.n, threads, 0.0),
+        Shape::Rows => ask.ops / (2e9 * threads) / rounds(ask.n, threads, 0.0),
     };
     work * p.cliffs[(ask.n as usize).min(16)] + near + far + p.node
 }
