@@ -3,10 +3,10 @@
 use super::assign::Share;
 use super::costs::{Costs, counted};
 use super::drift::Drift;
-use super::explore::{Probe, TRIALS};
+use super::explore::{Probe, Subject, TRIALS};
 use super::learn::{Known, Planner};
 use super::options::Mode;
-use super::problem::{ENGINES, index};
+use super::problem::{ENGINES, Site, index};
 use super::split::works;
 use super::timing::{Report, Timing, TrialTiming};
 use super::{Step, notice};
@@ -16,12 +16,12 @@ use crate::graph::Graph;
 /// Once exploration is over, one graph of so many is looked at.
 const SAMPLED: u32 = 4;
 
-/// What has timings of its own: an engine's part of a group's plan, or of the trials of a group.
+/// What has timings of its own: an engine's part of a group's plan, or a trial of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Thing {
     group: usize,
-    /// The generation of the plan; `None` for trials.
-    generation: Option<u64>,
+    /// The generation of the plan; of a trial only what it is about.
+    of: Result<u64, Site>,
     engine: EngineKind,
 }
 
@@ -42,7 +42,7 @@ impl Planner {
         let mut jumps = Vec::new();
         if (looked_at || self.watcher.suspicious()) && report.steps.len() == known.works.iter().flatten().count() {
             for (engine, error) in learn_plan(&mut self.costs, known, &report.steps) {
-                let thing = Thing { group: at, generation: Some(group.generation), engine };
+                let thing = Thing { group: at, of: Ok(group.generation), engine };
                 jumps.extend(self.watcher.see(thing, error).map(|jump| (engine, jump)));
             }
         }
@@ -53,8 +53,9 @@ impl Planner {
                 let home = group.assignment.home;
                 group.explore.spend(trial.candidate + 2.0 * self.costs.launch(home));
                 group.news += if group.explore.knows(probe.subject, &probe.share) { TRIALS * 2 } else { 0 };
-                if let Some((engine, error)) = learn_trial(&mut self.costs, &probe, trial, home) {
-                    let thing = Thing { group: at, generation: None, engine };
+                let learned = learn_trial(&mut self.costs, &probe, trial, home);
+                if let (Some((engine, error)), Subject::Site(site)) = (learned, probe.subject) {
+                    let thing = Thing { group: at, of: Err(site), engine };
                     jumps.extend(self.watcher.see(thing, error).map(|jump| (engine, jump)));
                 }
             }
