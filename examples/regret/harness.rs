@@ -145,9 +145,13 @@ pub fn live(chip: &Truth, model: &Model, widths: &[u64], objective: Objective) -
 
     b.truth.happen(Event::Driver(busiest(&b.plans), SLOWER));
     let (best_after, mut near_since) = (b.best(), None);
+    let (mut plans, mut price) = (b.plans.clone(), b.price());
     for i in 0..WATCHED {
         b.pass();
-        let near = b.price() <= best_after * (1.0 + NEAR);
+        if plans != b.plans {
+            (plans, price) = (b.plans.clone(), b.price());
+        }
+        let near = price <= best_after * (1.0 + NEAR);
         near_since = if near { near_since.or(Some(i)) } else { None };
     }
     let case = Case { chip: chip.chip().name.clone(), model: model.name.clone(), widths: widths.to_vec(), objective };

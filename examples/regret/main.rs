@@ -1,6 +1,7 @@
 //! Writes the table of docs/simulated.md: `cargo run --release --example regret -- --out docs/simulated.md`.
 //!
-//! With `--quick` one model, few widths and few random chips; with `--tune` other random chips than the held-out ones.
+//! With `--brief` random chips get the smallest model only; with `--quick` there is one model, few widths and few random
+//! chips; with `--tune` other random chips than the held-out ones.
 
 mod harness;
 mod table;
@@ -34,7 +35,8 @@ fn main() {
     let all = each(&(1..=16).chain([512, 2048]).collect::<Vec<u64>>());
     let some = each(&[1, 2, 5, 8, 16, 512, 2048]);
     let catalogue = outcomes(&chips, &models, if quick { &some } else { &all });
-    let held_out = outcomes(&random, &models, &some);
+    let models = if has("--brief") { &models[..1] } else { &models[..] };
+    let held_out = outcomes(&random, models, &some);
     let mut command = "cargo run --release --example regret".to_owned();
     if !args.is_empty() {
         command += &format!(" -- {}", args.join(" "));

@@ -82,6 +82,22 @@ fn promises(outcomes: &[&Outcome]) -> String {
     text
 }
 
+/// Which models and widths the outcomes are of.
+fn range(outcomes: &[&Outcome]) -> String {
+    let mut models: Vec<&str> = Vec::new();
+    let mut widths: Vec<&[u64]> = Vec::new();
+    for case in outcomes.iter().map(|o| &o.case) {
+        if !models.contains(&case.model.as_str()) {
+            models.push(&case.model);
+        }
+        if !widths.contains(&case.widths.as_slice()) {
+            widths.push(&case.widths);
+        }
+    }
+    let widths: Vec<_> = widths.into_iter().map(words).collect();
+    format!("Models: {}. Tokens in a pass: {} (in turn).", models.join(", "), widths.join(", "))
+}
+
 /// The promises for each objective.
 fn by_objective(outcomes: &[&Outcome]) -> String {
     let of = |objective: Objective| -> Vec<&Outcome> {
@@ -164,12 +180,14 @@ pub fn document(command: &str, catalogue: &[Outcome], random: &[Outcome]) -> Str
          for the objective Energy. *Learning* is the time of trials, and of plans worse than the first, as a share of \
          the first 512 graphs. *Recovery* is the number of graphs after the change from which on the plan stays \
          within 5 % of the new best; `never` means not within 192.\n\n\
-         ## Simulated chips of the catalogue\n\n{}\n{}\n\
+         ## Simulated chips of the catalogue\n\n{}\n\n{}\n{}\n\
          ## Random simulated chips, held out\n\n\
-         Drawn by seeds that were not looked at while the planner was tuned.\n\n{}\n{}\n\
+         Drawn by seeds that were not looked at while the planner was tuned. {}\n\n{}\n{}\n\
          ## The worst simulated cases\n\nCatalogue:\n\n{}\nRandom chips:\n\n{}",
+        range(&c),
         by_objective(&c),
         each_chip(&c),
+        range(&r),
         by_objective(&r),
         each_chip(&r),
         worst_cases(&c),

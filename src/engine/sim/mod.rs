@@ -23,6 +23,7 @@ use super::EngineKind;
 use crate::chip::model::Chip;
 use crate::graph::Node;
 use crate::plan::Step;
+use crate::plan::work::Work;
 use processor::Processor;
 use std::collections::HashMap;
 use weather::{Heat, Noise};
@@ -45,8 +46,17 @@ pub struct Truth {
     clock: f64,
     /// Trials so far, whose order alternates.
     trials: u64,
-    /// Seconds of steps that were done before, by graph; without noise, heat and launch.
-    known: HashMap<(u64, Step), f64>,
+    /// Steps that were done before, by graph.
+    known: HashMap<(u64, Step), Known>,
+}
+
+/// A step that was done before.
+#[derive(Debug, Clone)]
+struct Known {
+    /// Seconds without noise, heat and launch.
+    seconds: f64,
+    /// What it consists of, as the planner counts it.
+    parts: Vec<Work>,
 }
 
 impl Truth {

@@ -1,8 +1,8 @@
 //! Doing what a plan says, in virtual time.
 
-use super::Truth;
 use super::bus::together;
 use super::processor::{Item, Processor};
+use super::{Known, Truth};
 use crate::engine::EngineKind;
 use crate::graph::{Graph, Node};
 use crate::plan::timing::{Report, Timing, TrialTiming};
@@ -44,6 +44,12 @@ fn nodes<'a>(graph: &'a Graph, step: &Step) -> impl Iterator<Item = &'a Node> {
     graph.nodes.iter().skip(step.first).take(step.count).filter(|n| n.compute)
 }
 
+/// What a step consists of, as the planner counts it.
+fn parts(graph: &Graph, step: &Step) -> Vec<Work> {
+    let work = |n: &Node| Work::of(n).map(|w| step.rows.map_or(w, |r| w.with_rows(r.count)));
+    nodes(graph, step).filter_map(work).collect()
+}
+
 impl Truth {
     /// The items of a step, one for each node with work.
     fn items(&self, graph: &Graph, step: &Step) -> Vec<Item> {
@@ -72,7 +78,7 @@ impl Truth {
             launches.push(p.launch * warm * factor);
             let known = self.known.get(&(graph.uid, step.clone())).filter(|_| worked.len() == 1 && graph.uid != 0);
             lanes.push(match known {
-                Some(seconds) => vec![Item { seconds: seconds * factor / speed, bytes: 0.0 }],
+                Some(known) => vec![Item { seconds: known.seconds * factor / speed, bytes: 0.0 }],
                 None => self.items(graph, step),
             });
             if known.is_none() {
@@ -145,15 +151,16 @@ impl Truth {
         Report { seconds: cost.seconds, steps, trial }
     }
 
-    /// Remembers what steps take, for the next time that the graph comes.
+    /// Remembers steps for the next time that the graph comes.
     fn learn_steps(&mut self, graph: &Graph, waves: &[Wave]) {
         if graph.uid == 0 {
             return;
         }
-        for step in waves.iter().filter(|w| w.steps.len() == 1).flat_map(|w| &w.steps) {
-            if !self.known.contains_key(&(graph.uid, step.clone())) {
+        for step in waves.iter().flat_map(|w| &w.steps) {
+            let key = (graph.uid, step.clone());
+            if !self.known.contains_key(&key) {
                 let seconds = self.items(graph, step).iter().map(|i| i.seconds).sum();
-                self.known.insert((graph.uid, step.clone()), seconds);
+                self.known.insert(key, Known { seconds, parts: parts(graph, step) });
             }
         }
     }
@@ -166,8 +173,9 @@ impl Truth {
             let done = self.wave(graph, wave, &previous, &mut |kind| noise.factor(kind));
             for (i, engine, seconds) in done.steps {
                 let step = &wave.steps[i];
-                let work = |n: &Node| Work::of(n).map(|w| step.rows.map_or(w, |r| w.with_rows(r.count)));
-                timings.push(Timing { engine, parts: nodes(graph, step).filter_map(work).collect(), seconds });
+                let known = self.known.get(&(graph.uid, step.clone())).filter(|_| graph.uid != 0);
+                let parts = known.map_or_else(|| parts(graph, step), |k| k.parts.clone());
+                timings.push(Timing { engine, parts, seconds });
             }
             sum += done.cost;
             previous = wave.steps.iter().map(|s| s.engine).collect();
