@@ -89,10 +89,10 @@ impl Question<'_> {
             return format!("{name} computes the whole pass: {planned}.");
         }
         let what = match alone.steps.iter().all(|step| step.0 == engine) {
-            true => "with the whole pass on it",
-            false => "with all that it takes on it, and the rest on the cpu,",
+            true => "the whole pass on it",
+            false => "with all that it takes on it, and the rest on the cpu, the pass",
         };
-        format!("{name}: {what} the pass would take {}; the plan takes {planned}.", with_joules(&alone))
+        format!("{name}: {what} would take {}; the plan takes {planned}.", with_joules(&alone))
     }
 
     /// Why an engine does not compute the sites that take longest.
