@@ -11,6 +11,7 @@ pub mod exec;
 pub mod ggml;
 pub mod graph;
 pub mod memory;
+pub mod monitor;
 pub mod plan;
 pub mod plugin;
 pub mod probe;

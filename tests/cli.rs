@@ -738,6 +738,7 @@ fn every_help_has_examples_or_exit_codes() {
         (&["install", "--help"], "tri install --prefix"),
         (&["uninstall", "--help"], "Exit codes"),
         (&["doctor", "--help"], "Exit codes"),
+        (&["plan", "--help"], "Exit codes"),
     ] {
         let output = Command::new(TRI).args(args).output().unwrap();
         assert!(output.status.success() && out(&output).contains(text), "{args:?}: {}", out(&output));

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ggml_tri::plan::Objective;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -11,6 +12,7 @@ Examples:
   tri run llama-server --backend tri -m model.gguf   a stock llama-server on device TRI0
   tri run llama-bench --backend cpu -m model.gguf    the same tool on the CPU backend
   tri profile show                                   what TRI0 learned about this chip
+  tri plan model.gguf --chip 'Ryzen AI 9 HX 370'     who would compute what, how fast, and why
   tri install                                        afterwards: llama-server --backend tri -m model.gguf
 
 Called by another name (a link named llama-server, say) this executable is the launcher for that tool.
@@ -70,6 +72,18 @@ Examples:
   tri profile import chip.json      takes over what comes from more measurements than is known
   tri profile reset --yes           forgets everything";
 
+const PLAN: &str = "\
+Reads only the beginning of the file, and computes nothing: every time is a prediction from the figures of the chip.
+Without --chip it is this machine, recognised by its CPU and GPU; one that the catalogue does not have is a CPU of which
+all numbers are guesses.
+
+Exit codes: 0, 1 the file cannot be read or its model cannot be planned, 2 wrong arguments.
+
+Examples:
+  tri plan model.gguf
+  tri plan model.gguf --chip 'Ryzen AI 9 HX 370' --width 512 --svg prefill.svg
+  tri plan --chip list";
+
 /// Runs the tools of llama.cpp on TRI0, the device of the ggml-tri plugin.
 #[derive(Debug, Parser)]
 #[command(name = "tri", version, after_help = EXAMPLES)]
@@ -97,6 +111,9 @@ pub enum Action {
     /// What TRI0 learned about this chip: show, export, import, reset.
     #[command(after_help = PROFILE, subcommand)]
     Profile(ProfileAction),
+    /// Show who would compute what of a model on a chip, how fast, and why.
+    #[command(after_help = PLAN)]
+    Plan(Plan),
     /// Ask what may break the process that asks; tri calls this in a child.
     #[command(name = "__probe", hide = true, subcommand)]
     Probe(Probe),
@@ -213,4 +230,65 @@ pub struct Doctor {
     /// Look for the tools of llama.cpp here instead of in TRI_LLAMA_DIR or on PATH.
     #[arg(long, value_name = "DIR")]
     pub llama_dir: Option<PathBuf>,
+}
+
+/// The options of `tri plan`.
+#[derive(Debug, Args)]
+pub struct Plan {
+    /// The model's file.
+    #[arg(value_name = "MODEL.gguf")]
+    pub model: Option<PathBuf>,
+    /// A chip of the catalogue instead of this machine, by a part of its name; 'list' prints the names.
+    #[arg(long, value_name = "NAME")]
+    pub chip: Option<String>,
+    /// Tokens in the pass: 1 is decoding, 2 to 16 the check of speculated tokens, more are a prompt.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    pub width: u64,
+    /// Positions of the KV cache that attention looks at; llama.cpp rounds up to a multiple of 256.
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    pub context: u64,
+    /// What the plan is to be good for.
+    #[arg(long, value_name = "OBJECTIVE", value_enum, default_value_t = Goal::Speed)]
+    pub objective: Goal,
+    /// Print JSON, with every number of the chip and its source.
+    #[arg(long)]
+    pub json: bool,
+    /// Draw the timeline of the pass.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// The longest pass and context that are planned; no model is trained for more.
+const MOST: u64 = 1 << 24;
+
+/// What a plan is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Goal {
+    /// The fewest seconds.
+    Speed,
+    /// The fewest joules.
+    Energy,
+    /// The fewest seconds below a ceiling of the temperature.
+    Quiet,
+}
+
+impl Goal {
+    /// The word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Goal::Speed => "speed",
+            Goal::Energy => "energy",
+            Goal::Quiet => "quiet",
+        }
+    }
+}
+
+impl From<Goal> for Objective {
+    fn from(goal: Goal) -> Objective {
+        match goal {
+            Goal::Speed => Objective::Speed,
+            Goal::Energy => Objective::Energy,
+            Goal::Quiet => Objective::Quiet,
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ggml_tri::chip::{cpu, memory};
 use ggml_tri::config::host::Host;
 use ggml_tri::config::{Config, Gpu};
+use ggml_tri::monitor::{Monitor, Readings};
 use serde::Serialize;
 
 use super::builds::{self, Build};
@@ -62,6 +63,8 @@ pub struct Report {
     pub memory: memory::Memory,
     /// The GPUs.
     pub gpu: Gpus,
+    /// What the sensors say at this moment.
+    pub sensors: Readings,
 }
 
 /// Tools by which a host is recognised, the most used first.
@@ -84,7 +87,9 @@ pub fn examine(host: &Host, folder: Option<PathBuf>, root: &Path) -> Report {
     let (gpu, looks) = gpu::examine(root, Config::get().map_or(Gpu::Auto, |config| config.gpu));
     checks.extend(looks);
     checks.push(machine::npu(root));
-    Report { exit: exit(&checks), checks, host: ggml, plugins, cpu, memory, gpu }
+    let sensors = Monitor::find(root).read(0.0);
+    checks.extend(machine::sensors(&sensors));
+    Report { exit: exit(&checks), checks, host: ggml, plugins, cpu, memory, gpu, sensors }
 }
 
 /// A failed check outweighs one that could not be made.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ggml_tri::chip::cpu::Cpu;
 use ggml_tri::chip::memory::Memory;
+use ggml_tri::monitor::{Reading, Readings};
 
 use super::doctor::{Check, State, check, failed};
 
@@ -57,6 +58,21 @@ pub fn npu(root: &Path) -> Check {
     check("NPU", State::Fact, format!("{found} (no engine in this version)"))
 }
 
+/// What the processors' sensors say at this moment; nothing where there are none, as in most virtual machines.
+pub fn sensors(readings: &Readings) -> Vec<Check> {
+    let line = |(name, reading): (&str, &Reading)| {
+        let parts = [
+            reading.celsius.map(|n| format!("{n:.0} degrees Celsius")),
+            reading.hertz.map(|n| format!("{:.2} GHz", n / 1e9)),
+            reading.watts.map(|n| format!("{n:.1} W")),
+            reading.busy.map(|n| format!("{:.0} % busy", 100.0 * n)),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| check(format!("{name} sensors"), State::Fact, parts.join(", ")))
+    };
+    [("CPU", &readings.cpu), ("GPU", &readings.gpu), ("NPU", &readings.npu)].into_iter().filter_map(line).collect()
+}
+
 /// The names in a folder, sorted; none if it is missing.
 fn entries(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(folder)
@@ -71,6 +87,7 @@ fn entries(folder: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ggml_tri::monitor::Monitor;
 
     #[test]
     fn a_low_limit_fails_with_a_remedy() {
@@ -95,5 +112,15 @@ mod tests {
         assert!(npu(root.path()).found.starts_with("absent"));
         make("dev/accel/accel0", "");
         assert_eq!(npu(root.path()).found, "present: accel0 (no engine in this version)");
+    }
+
+    #[test]
+    fn sensors_that_are_there_have_a_line() {
+        let apu = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/amd-apu");
+        let lines = sensors(&Monitor::find(&apu).read(0.0));
+        let lines: Vec<_> = lines.iter().map(|line| (line.name.as_str(), line.found.as_str())).collect();
+        let cpu = ("CPU sensors", "55 degrees Celsius, 3.00 GHz");
+        assert_eq!(lines, [cpu, ("GPU sensors", "48 degrees Celsius, 2.70 GHz, 21.2 W, 7 % busy")]);
+        assert!(sensors(&Readings::default()).is_empty());
     }
 }

@@ -19,6 +19,7 @@ mod launch;
 mod logging;
 mod machine;
 mod manifest;
+mod plan;
 mod prefix;
 mod profile;
 mod settings;
@@ -70,6 +71,13 @@ fn run(host: &Host) -> Result<u8, Stop> {
         Action::Install(options) => install(host, options),
         Action::Uninstall(place) => uninstall(host, place),
         Action::Profile(action) => profile(&action),
+        Action::Plan(options) => {
+            let answer = plan::plan(&options)?;
+            if options.json {
+                return show_json(&answer).map(|()| 0);
+            }
+            Ok(show(&answer.text()))
+        }
         Action::Probe(Probe::Library { file, symbol }) => {
             let answer = probe::in_child(&file, &symbol);
             answer.map(|text| show(&text)).map_err(|e| Stop::failed(e.to_string()))

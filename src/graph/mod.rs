@@ -2,6 +2,7 @@
 //!
 //! Pure room: no unsafe code, no clock, no file, no thread.
 
+pub mod gguf;
 pub mod grids;
 pub mod kept;
 pub mod reference;
