@@ -106,8 +106,8 @@ impl Plan {
     /// The whole length at once.
     fn of_whole(a: &Attention, caps: &Caps) -> Option<Plan> {
         if caps.software {
-            // The compiler's work grows with the elements of a step, all of which have code of their own.
-            let step = [(128, 4), (256, 2)].into_iter().find(|(d, _)| a.dk.max(a.dv) <= *d)?.1;
+            // All elements of a step have code of their own, and the compiler takes a minute for heads of 256.
+            let step = [(64, 4), (128, 2)].into_iter().find(|(d, _)| a.dk.max(a.dv) <= *d)?.1;
             return Some(Plan { workgroup: caps.subgroup, step, pieces: 0 });
         }
         let keys = if a.n > FEW { keys_of_matrices(a, caps) } else { None };

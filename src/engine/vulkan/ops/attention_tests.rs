@@ -201,7 +201,7 @@ fn rows_of_a_software_device() {
     let open =
         Case { s: Sizes { dk: 80, dv: 80, heads: 3, kv_heads: 3, n: 1, n_kv: 17, batch: 2 }, mask_rows: 0, ..PLAIN };
     let slopes = Case { s: Sizes { heads: 6, kv_heads: 3, n: 1, ..s }, sinks: true, max_bias: 8.0, ..PLAIN };
-    let long = Case { s: Sizes { dk: 192, dv: 128, n: 16, n_kv: 64, ..s }, mask_rows: 32, softcap: 2.0, ..PLAIN };
+    let long = Case { s: Sizes { dk: 96, dv: 128, n: 16, n_kv: 64, ..s }, mask_rows: 32, softcap: 2.0, ..PLAIN };
     let blocks = Case { k: Type::Q8_0, v: Type::F32, ..PLAIN };
     check_in(Room::new(), &[few, open, slopes, long, blocks]);
 }
