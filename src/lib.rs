@@ -16,3 +16,4 @@ pub mod plan;
 pub mod plugin;
 pub mod probe;
 pub mod profile;
+pub mod sim;

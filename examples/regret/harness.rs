@@ -1,11 +1,11 @@
 //! The planner on simulated chips, against the best static plan of each.
 
 use ggml_tri::engine::EngineKind;
-use ggml_tri::engine::sim::best::Measure;
-use ggml_tri::engine::sim::{Cost, Event, Truth};
 use ggml_tri::graph::Graph;
 use ggml_tri::graph::shapes::Model;
 use ggml_tri::plan::{Decision, Objective, Options, Plan, Planner};
+use ggml_tri::sim::best::Measure;
+use ggml_tri::sim::{Cost, Event, Truth};
 use std::sync::Arc;
 
 /// Graphs in which the planner learns; for decoding, tokens.

@@ -7,9 +7,9 @@ mod harness;
 mod table;
 
 use ggml_tri::chip::catalog;
-use ggml_tri::engine::sim::Truth;
 use ggml_tri::graph::shapes::Model;
 use ggml_tri::plan::Objective;
+use ggml_tri::sim::Truth;
 use harness::{Outcome, live};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

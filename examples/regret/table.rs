@@ -169,7 +169,7 @@ pub fn document(command: &str, catalogue: &[Outcome], random: &[Outcome]) -> Str
     let (c, r): (Vec<_>, Vec<_>) = (catalogue.iter().collect(), random.iter().collect());
     format!(
         "# Simulated: the planner against the best static plan\n\n\
-         **Every number here is simulated.** No chip was measured: `src/engine/sim` plays chips in virtual time, from the figures of \
+         **Every number here is simulated.** No chip was measured: `src/sim` plays chips in virtual time, from the figures of \
          `src/chip/catalog/`, most of which are guesses. The table says how well the planner learns a chip that it does not know, \
          not how fast any chip is.\n\n\
          Command: `{command}`. The same command gives the same table.\n\n\

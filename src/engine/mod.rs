@@ -2,7 +2,6 @@
 
 pub mod cpu;
 mod kind;
-pub mod sim;
 pub mod slow;
 pub mod vulkan;
 

@@ -130,4 +130,4 @@ fn mix(hash: u64, byte: u8) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+mod shapes_tests;

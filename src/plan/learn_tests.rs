@@ -55,7 +55,7 @@ impl World {
             let step = Step { engine: engine.unwrap().engine, first: trial.first, count, computed: 1, rows: None };
             let (current, _) = self.timings(graph, &[Wave { steps: vec![step] }]);
             self.tried += candidate;
-            TrialTiming { candidate, current, steps }
+            TrialTiming { candidate, current, steps, spent: candidate }
         });
         self.time += seconds;
         planner.observe(graph, &Report { seconds, steps, trial });

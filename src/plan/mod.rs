@@ -15,7 +15,7 @@ mod notice;
 mod observe;
 mod options;
 mod part;
-mod problem;
+pub mod problem;
 mod rest;
 pub mod search;
 pub mod split;

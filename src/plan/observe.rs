@@ -50,7 +50,6 @@ impl Planner {
             // A trial that did not succeed counts too, or it would be made for ever.
             group.explore.done(&probe);
             if let Some(trial) = &report.trial {
-                let home = group.assignment.home;
                 group.explore.spend(trial.spent);
                 group.news += if group.explore.knows(probe.subject, &probe.share) { TRIALS * 2 } else { 0 };
                 let holds =

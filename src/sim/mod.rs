@@ -19,8 +19,8 @@ mod weather;
 pub use run::Cost;
 pub use weather::Event;
 
-use super::EngineKind;
 use crate::chip::model::Chip;
+use crate::engine::EngineKind;
 use crate::graph::Node;
 use crate::plan::Step;
 use crate::plan::work::Work;
@@ -118,4 +118,4 @@ impl Truth {
 }
 
 #[cfg(test)]
-mod tests;
+mod sim_tests;
