@@ -118,4 +118,5 @@ impl Truth {
 }
 
 #[cfg(test)]
+#[path = "sim_tests.rs"]
 mod tests;
