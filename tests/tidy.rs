@@ -122,6 +122,16 @@ fn graph_and_plan_are_pure() {
 }
 
 #[test]
+fn the_simulated_truth_shares_nothing_with_the_costs_that_are_judged_by_it() {
+    let files: Vec<_> = sources().into_iter().filter(|(_, _, name)| name.starts_with("src/sim/")).collect();
+    assert!(!files.is_empty());
+    for (_, code, name) in files {
+        let words = ["plan::costs", "plan::learn", "std::time", "std::thread", "std::fs"];
+        assert!(!words.iter().any(|w| code.contains(w)), "{name} knows the planner, or is not in virtual time");
+    }
+}
+
+#[test]
 fn the_environment_is_read_in_config_only() {
     only_in(&["std::env"], &["config"]);
 }

@@ -130,4 +130,5 @@ fn mix(hash: u64, byte: u8) -> u64 {
 }
 
 #[cfg(test)]
-mod shapes_tests;
+#[path = "shapes/shapes_tests.rs"]
+mod tests;

@@ -118,4 +118,5 @@ impl Truth {
 }
 
 #[cfg(test)]
-mod sim_tests;
+#[path = "sim_tests.rs"]
+mod tests;

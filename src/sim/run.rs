@@ -132,11 +132,22 @@ impl Truth {
 
     /// What everything on one engine costs, but what it refuses, which the CPU does; `None` when it computes nothing.
     pub fn single(&self, graph: &Graph, kind: EngineKind) -> Option<(Vec<Wave>, Cost)> {
-        let accepts = |n: &Node| self.accepts(kind, n);
-        let plan = crate::plan::plan(graph, (kind != EngineKind::Cpu).then_some(&accepts));
-        let mut waves = plan.waves;
-        for step in waves.iter_mut().flat_map(|w| &mut w.steps).filter(|s| s.engine == EngineKind::Gpu) {
-            step.engine = kind;
+        let mut waves: Vec<Wave> = Vec::new();
+        for (i, node) in graph.nodes.iter().enumerate() {
+            // A node without work goes wherever its neighbours go.
+            let able = if self.accepts(kind, node).is_ok() { kind } else { EngineKind::Cpu };
+            let engine = Some(able).filter(|_| node.compute);
+            match waves.last_mut().and_then(|w| w.steps.last_mut()) {
+                Some(step) if engine.is_none_or(|e| e == step.engine) => {
+                    step.count += 1;
+                    step.computed += u64::from(node.compute);
+                }
+                _ => {
+                    let engine = engine.unwrap_or(EngineKind::Cpu);
+                    let step = Step { engine, first: i, count: 1, computed: u64::from(node.compute), rows: None };
+                    waves.push(Wave { steps: vec![step] });
+                }
+            }
         }
         let cost = self.cost(graph, &waves);
         waves.iter().flat_map(|w| &w.steps).any(|s| s.engine == kind && s.computed > 0).then_some((waves, cost))
