@@ -11,8 +11,6 @@ use crate::engine::EngineKind;
 pub enum Card {
     /// Shares the memory of the CPU.
     Integrated,
-    /// Has its own.
-    Discrete,
     /// A software device: it is the CPU that computes.
     Software,
 }
@@ -36,7 +34,6 @@ pub fn here(cpu: &str, threads: u32, card: Option<Card>) -> Chip {
         && chip.processor(EngineKind::Gpu).is_none()
     {
         chip.processors.push(generic_gpu(card));
-        chip.shared.retain(|kind| *kind != EngineKind::Gpu || card != Card::Discrete);
     }
     chip
 }
@@ -61,8 +58,7 @@ fn generic_cpu(name: &str, threads: u32) -> Processor {
 /// (docs/measurements.md): about a second for a token of 0.1 GB and 400 nodes, and 45 for a prompt of 0.14 T operations.
 fn generic_gpu(card: Card) -> Processor {
     let (bandwidth, few, many, launch, node, watts) = match card {
-        Card::Integrated => (40e9, 1e12, 4e12, 50e-6, 5e-6, 15.0),
-        Card::Discrete => (300e9, 10e12, 40e12, 30e-6, 4e-6, 150.0),
+        Card::Integrated => (50e9, 1e12, 4e12, 50e-6, 5e-6, 15.0),
         Card::Software => (0.3e9, 0.5e9, 3e9, 200e-6, 1e-3, 30.0),
     };
     let (kind, name) = (EngineKind::Gpu, "a GPU".to_owned());
@@ -87,11 +83,10 @@ mod tests {
 
     #[test]
     fn an_unknown_machine_has_its_cpu_first() {
-        for card in [None, Some(Card::Integrated), Some(Card::Discrete), Some(Card::Software)] {
+        for card in [None, Some(Card::Integrated), Some(Card::Software)] {
             let chip = here("Some CPU", 8, card);
             assert_eq!(chip.processors[0].kind, EngineKind::Cpu);
             assert_eq!(chip.processor(EngineKind::Gpu).is_some(), card.is_some());
-            assert_eq!(chip.shared.contains(&EngineKind::Gpu), card != Some(Card::Discrete));
         }
     }
 }

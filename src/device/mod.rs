@@ -55,7 +55,7 @@ impl Device {
     pub fn new(host: Host, config: &'static Config) -> Device {
         let cpu = CpuFeatures::read(&host);
         let gpu = gpu::open(config);
-        let planning = gpu.as_ref().ok().map(|gpu| Planning::new(&cpu.description, gpu, config));
+        let planning = gpu.as_ref().ok().and_then(|gpu| Planning::new(&cpu.description, gpu, config));
         let facts = gpu::facts(&cpu.description, gpu.as_ref().ok());
         let (allocations, graphs) = (AtomicU64::new(0), AtomicU64::new(0));
         let readback = Readback::default();

@@ -26,14 +26,14 @@ pub struct Planning {
 }
 
 impl Planning {
-    /// A planner for this machine.
-    pub fn new(cpu: &str, gpu: &Gpu, config: &Config) -> Planning {
+    /// A planner for this machine, where there is a choice: in the memory of a discrete GPU the CPU computes so slowly that
+    /// even a trial would do harm.
+    pub fn new(cpu: &str, gpu: &Gpu, config: &Config) -> Option<Planning> {
         let caps = &gpu.device.caps;
-        let card = match caps.memory {
-            _ if caps.software => Card::Software,
-            MemoryKind::Unified => Card::Integrated,
-            MemoryKind::Visible => Card::Discrete,
-        };
+        if caps.memory != MemoryKind::Unified {
+            return None;
+        }
+        let card = if caps.software { Card::Software } else { Card::Integrated };
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let options = Options { mode: config.mode, objective: config.objective, quota: config.quota.clone() };
         let mut planner = Planner::new(here(cpu, threads, Some(card)), options);
@@ -47,7 +47,7 @@ impl Planning {
             }
             log::debug!("TRI0: {taken} factors of costs are known from before");
         }
-        Planning { planner: Mutex::new(planner), profile, fingerprint, mode: config.mode }
+        Some(Planning { planner: Mutex::new(planner), profile, fingerprint, mode: config.mode })
     }
 
     /// Keeps what was learned.

@@ -12,6 +12,7 @@ mod host;
 mod http;
 mod load;
 mod placement;
+mod planner;
 mod prompts;
 mod server;
 mod stop;
