@@ -179,8 +179,14 @@ int tri_cpu_part(void * cpu, void * graph, const struct tri_part * part) {
         }
     }
     if (result == TRI_OK) {
-        struct ggml_cgraph fresh = { .size = part->count, .n_nodes = part->count, .nodes = nodes, .order = whole->order };
-        result                   = status(backend->iface.graph_compute(backend, &fresh));
+        // ggml-cpu asks how often a node is read before it fuses; nobody is known here, so nothing is fused. An empty set has
+        // one free place: without any ggml divides by its size.
+        ggml_bitset_t        used  = 0;
+        struct ggml_tensor * key   = NULL;
+        int32_t              uses  = 0;
+        struct ggml_cgraph   fresh = { .size = part->count, .n_nodes = part->count, .nodes = nodes, .order = whole->order,
+                                       .use_counts = &uses, .visited_hash_set = { .size = 1, .used = &used, .keys = &key } };
+        result = status(backend->iface.graph_compute(backend, &fresh));
     }
     free(nodes);
     free(pieces);

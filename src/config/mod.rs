@@ -156,7 +156,7 @@ impl Config {
             layout: read(&value, "TRI_LAYOUT", Layout::Auto, layout)?,
             log: read(&value, "TRI_LOG", log::LevelFilter::Info, level)?,
             trace: read(&value, "TRI_TRACE", false, trace)?,
-            mode: read(&value, "TRI_MODE", Mode::Adaptive, mode)?,
+            mode: read(&value, "TRI_MODE", Mode::Off, mode)?,
             objective: read(&value, "TRI_OBJECTIVE", Objective::Speed, objective)?,
             quota: read(&value, "TRI_QUOTA", None, quota)?,
             fault: read(&value, "TRI_FAULT", None, fault)?,

@@ -58,11 +58,11 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "TRI_MODE",
-        allowed: "adaptive | frozen | off",
-        default: "adaptive",
-        meaning: "Where TRI0 has a CPU and a GPU: whether it measures who is faster at what and lets its plans follow, uses \
-                  what is known and changes nothing, or computes each graph on the engine that is the better one by the \
-                  chip's figures.",
+        allowed: "off | adaptive | frozen",
+        default: "off",
+        meaning: "Where TRI0 has a CPU and a GPU on one memory: whether it computes each graph on the engine that is the better \
+                  one by the chip's figures, measures who is faster at what and lets its plans follow (on trial in this \
+                  version: see Honest limits in the README), or uses what was learned and changes nothing.",
     },
     Variable {
         name: "TRI_OBJECTIVE",
