@@ -52,7 +52,7 @@ impl Planning {
 
     /// Keeps what was learned.
     pub fn save(&self) {
-        if self.mode == Mode::Adaptive {
+        if self.learns() {
             let knowledge = Knowledge::of(self.planner().costs());
             self.profile.save(&self.fingerprint, &knowledge);
         }
@@ -70,6 +70,11 @@ impl Planning {
             EngineKind::Npu => Err("this version has no engine for it".to_owned()),
         };
         self.planner().next(graph, &accepts, idle)
+    }
+
+    /// Whether measurements are of use.
+    pub fn learns(&self) -> bool {
+        self.mode == Mode::Adaptive
     }
 
     /// Learns from what was measured.

@@ -169,10 +169,11 @@ impl Stream {
         let factor = |kind| slow.filter(|s| s.engine == kind).map_or(1, |s| s.factor);
         let mut cpu = Slow::new(&mut self.cpu, factor(EngineKind::Cpu));
         let mut gpu = self.gpu.as_mut().map(|gpu| Slow::new(gpu, factor(EngineKind::Gpu)));
-        let mut engines = Engines { cpu: &mut cpu, gpu: gpu.as_mut().map(|gpu| gpu as &mut dyn Engine) };
+        let watched = planning.is_some_and(|(planning, _)| planning.learns());
+        let mut engines = Engines { watched, cpu: &mut cpu, gpu: gpu.as_mut().map(|gpu| gpu as &mut dyn Engine) };
         match exec::run(plan, attempt.as_ref(), graph, host, &mut engines, &mut self.counts) {
             Ok(report) => {
-                if let Some((planning, _)) = planning {
+                if let Some((planning, _)) = planning.filter(|_| watched) {
                     planning.observe(graph, &report);
                 }
                 Outcome::Done

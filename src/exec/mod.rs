@@ -35,6 +35,8 @@ pub struct StepError {
 
 /// The engines of one stream.
 pub struct Engines<'a> {
+    /// Whether somebody learns from what steps consist of; if not, they are not looked at.
+    pub watched: bool,
     /// The CPU engine; always there.
     pub cpu: &'a mut dyn Engine,
     /// The GPU engine, if there is one.
@@ -67,7 +69,7 @@ pub fn run(
 ) -> Result<Report, StepError> {
     let begin = Instant::now();
     let call = |waves: &[Wave], engines: &mut Engines| {
-        run_waves(waves, graph, &mut |kind, step| {
+        run_waves(waves, engines.watched.then_some(graph), &mut |kind, step| {
             let Some(engine) = engines.of(kind) else { return Outcome::Failed };
             match step {
                 Some(step) => engine.begin(step, graph, host),
@@ -105,10 +107,11 @@ pub fn run(
     Ok(report)
 }
 
-/// `call` begins a step of an engine, or, without one, waits for the end of what the engine began.
+/// `call` begins a step of an engine, or, without one, waits for the end of what the engine began. Without a graph the
+/// timings have no parts.
 fn run_waves(
     waves: &[Wave],
-    graph: &Graph,
+    graph: Option<&Graph>,
     call: &mut dyn FnMut(EngineKind, Option<&Step>) -> Outcome,
 ) -> Result<Vec<Timing>, StepError> {
     let mut timings = Vec::new();
@@ -133,7 +136,7 @@ fn run_waves(
             match call(step.engine, None) {
                 Outcome::Done => timings.push(Timing {
                     engine: step.engine,
-                    parts: parts(step, graph),
+                    parts: graph.map_or_else(Vec::new, |graph| parts(step, graph)),
                     seconds: begin.elapsed().as_secs_f64(),
                 }),
                 outcome => error = error.or(Some(StepError { engine: step.engine, outcome })),
@@ -171,7 +174,7 @@ mod tests {
     #[test]
     fn waves_run_in_order_and_the_cpu_begins_last() {
         let mut seen = Vec::new();
-        let timings = run_waves(&waves(), &Graph::default(), &mut |engine, step| {
+        let timings = run_waves(&waves(), None, &mut |engine, step| {
             seen.push((engine.name(), step.map(|s| s.first)));
             Outcome::Done
         });
@@ -197,7 +200,7 @@ mod tests {
             for (at, engine) in [(2, EngineKind::Gpu), (3, EngineKind::Cpu), (4, EngineKind::Cpu), (5, EngineKind::Gpu)]
             {
                 let (mut calls, mut under_way) = (0, 0);
-                let error = run_waves(&waves(), &Graph::default(), &mut |_, step| {
+                let error = run_waves(&waves(), None, &mut |_, step| {
                     calls += 1;
                     let result = if calls == at + 1 { outcome } else { Outcome::Done };
                     under_way += match step {

@@ -43,7 +43,7 @@ pub(super) fn candidate(
     let shadow = attempt.shadow;
     let mut once = || -> Result<_, StepError> {
         let begin = Instant::now();
-        let steps = run_waves(&attempt.trial.waves, &shadow.graph, &mut |kind, step| {
+        let steps = run_waves(&attempt.trial.waves, Some(&shadow.graph), &mut |kind, step| {
             let Some(engine) = engines.of(kind) else { return Outcome::Failed };
             match step {
                 Some(step) => engine.begin_shadow(step, shadow, host),
