@@ -1,15 +1,17 @@
 //! The settings: every `TRI_*` environment variable, read once, in this room only.
 
+mod fault;
 pub mod host;
 mod keep;
+mod plans;
 #[cfg(test)]
 pub mod testing;
 mod variables;
 
+pub use fault::{Fault, Slow};
 pub use keep::Keep;
 pub use variables::{VARIABLES, Variable};
 
-use crate::engine::EngineKind;
 use crate::plan::{Mode, Objective, Quota};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -49,34 +51,6 @@ pub enum Layout {
     Plain,
     /// As `Stock`, and weights in plain buffers are converted again for each graph. For tests.
     Convert,
-}
-
-/// A fault that a test asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The Nth slab allocation fails.
-    Alloc(u64),
-    /// The Nth graph fails.
-    Compute(u64),
-    /// The Nth graph panics inside the plugin.
-    Panic(u64),
-    /// The Nth allocation of the GPU's memory fails.
-    GpuAlloc(u64),
-    /// The GPU is lost in its Nth run.
-    GpuLost(u64),
-    /// An engine takes longer.
-    Slow(Slow),
-}
-
-/// An engine that takes longer than it would.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slow {
-    /// Which one.
-    pub engine: EngineKind,
-    /// How many times as long.
-    pub factor: u32,
-    /// In which graphs of the process: from the first number on, up to the second one.
-    pub graphs: (u64, u64),
 }
 
 /// All settings of this process that are not paths; those go through [`host::Host::path`], which keeps every byte.
@@ -156,10 +130,10 @@ impl Config {
             layout: read(&value, "TRI_LAYOUT", Layout::Auto, layout)?,
             log: read(&value, "TRI_LOG", log::LevelFilter::Info, level)?,
             trace: read(&value, "TRI_TRACE", false, trace)?,
-            mode: read(&value, "TRI_MODE", Mode::Off, mode)?,
-            objective: read(&value, "TRI_OBJECTIVE", Objective::Speed, objective)?,
-            quota: read(&value, "TRI_QUOTA", None, quota)?,
-            fault: read(&value, "TRI_FAULT", None, fault)?,
+            mode: read(&value, "TRI_MODE", Mode::Off, plans::mode)?,
+            objective: read(&value, "TRI_OBJECTIVE", Objective::Speed, plans::objective)?,
+            quota: read(&value, "TRI_QUOTA", None, plans::quota)?,
+            fault: read(&value, "TRI_FAULT", None, fault::read)?,
             cache: None,
             profile: Keep::NoHome,
             unknown,
@@ -233,67 +207,10 @@ fn trace(text: &str) -> Option<bool> {
     }
 }
 
-fn mode(text: &str) -> Option<Mode> {
-    match text {
-        "adaptive" => Some(Mode::Adaptive),
-        "frozen" => Some(Mode::Frozen),
-        "off" => Some(Mode::Off),
-        _ => None,
-    }
-}
-
-fn objective(text: &str) -> Option<Objective> {
-    match text {
-        "speed" => Some(Objective::Speed),
-        "energy" => Some(Objective::Energy),
-        _ => None,
-    }
-}
-
-/// `cpu:0.25,gpu:0.75`: each engine at most once, shares that are not negative and not all zero.
-fn quota(text: &str) -> Option<Option<Quota>> {
-    if text == "off" {
-        return Some(None);
-    }
-    let mut shares = Vec::new();
-    for part in text.split(',') {
-        let (name, share) = part.split_once(':')?;
-        let engine = [EngineKind::Cpu, EngineKind::Gpu].into_iter().find(|e| e.name() == name)?;
-        let share = share.parse::<f64>().ok().filter(|s| s.is_finite() && *s >= 0.0)?;
-        if shares.iter().any(|(known, _)| *known == engine) {
-            return None;
-        }
-        shares.push((engine, share));
-    }
-    (shares.iter().map(|s| s.1).sum::<f64>() > 0.0).then_some(Some(Quota { shares }))
-}
-
-fn fault(text: &str) -> Option<Option<Fault>> {
-    if text == "off" {
-        return Some(None);
-    }
-    let (kind, n) = text.split_once('@')?;
-    if let Some(slow) = kind.strip_prefix("slow:") {
-        let ((engine, factor), (from, to)) = (slow.split_once(':')?, n.split_once('-')?);
-        let engine = [EngineKind::Cpu, EngineKind::Gpu].into_iter().find(|e| e.name() == engine)?;
-        let factor = factor.parse().ok().filter(|f| (2..=100).contains(f))?;
-        let graphs = (from.parse().ok().filter(|n| *n >= 1)?, to.parse().ok()?);
-        return (graphs.0 <= graphs.1).then_some(Some(Fault::Slow(Slow { engine, factor, graphs })));
-    }
-    let n = n.parse().ok().filter(|n| *n >= 1)?;
-    match kind {
-        "alloc" => Some(Some(Fault::Alloc(n))),
-        "compute" => Some(Some(Fault::Compute(n))),
-        "panic" => Some(Some(Fault::Panic(n))),
-        "vulkan:alloc" => Some(Some(Fault::GpuAlloc(n))),
-        "vulkan:lost" => Some(Some(Fault::GpuLost(n))),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::EngineKind;
 
     fn parse(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
         Config::parse(pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())))
