@@ -154,7 +154,8 @@ static bool piece_of(struct piece * piece, const struct ggml_tensor * node, cons
         return true;
     }
     struct ggml_tensor * weight = &piece->sources[0];
-    if (!tri_is_product(node) || part->count != 1 || part->rows[1] < 1 || part->rows[0] + part->rows[1] > weight->ne[1]) {
+    // With a hint in the second parameter ggml-cpu transforms whole columns and reads no weights.
+    if (!tri_is_product(node) || (node->op == GGML_OP_MUL_MAT && node->op_params[1] != 0) || part->count != 1 || part->rows[1] < 1 || part->rows[0] + part->rows[1] > weight->ne[1]) {
         return false;
     }
     weight->ne[1]     = part->rows[1];

@@ -15,6 +15,7 @@ use crate::engine::vulkan::Gpu;
 use crate::ggml::{CpuFeatures, Host, Weight};
 use crate::memory::slab::Slab;
 use crate::plan::layout::hold_repacked;
+use crate::plan::{Mode, Objective};
 use planning::Planning;
 use readback::Readback;
 use std::ffi::CString;
@@ -56,6 +57,12 @@ impl Device {
         let cpu = CpuFeatures::read(&host);
         let gpu = gpu::open(config);
         let planning = gpu.as_ref().ok().and_then(|gpu| Planning::new(&cpu.description, gpu, config));
+        let asked = config.mode != Mode::Off || config.quota.is_some() || config.objective != Objective::Speed;
+        if planning.is_none() && asked {
+            log::warn!(
+                "TRI0: TRI_MODE, TRI_OBJECTIVE and TRI_QUOTA have no effect: no GPU shares the memory of the CPU"
+            );
+        }
         let facts = gpu::facts(&cpu.description, gpu.as_ref().ok());
         let (allocations, graphs) = (AtomicU64::new(0), AtomicU64::new(0));
         let readback = Readback::default();

@@ -9,7 +9,7 @@ use crate::engine::vulkan::memory::Memory;
 use crate::engine::vulkan::{Gpu, ops};
 use crate::ggml::Host;
 use crate::graph::shadow::Shadow;
-use crate::graph::{Graph, Node};
+use crate::graph::{Graph, Node, Type};
 use crate::plan::timing::Report;
 use crate::plan::{Decision, Mode, Options, Planner, Trial};
 use crate::profile::{Knowledge, Profile};
@@ -65,6 +65,10 @@ impl Planning {
     /// Who computes a graph. `idle`: no sequence is in flight.
     pub fn next(&self, graph: &Graph, gpu: &Gpu, idle: bool) -> Decision {
         let accepts = |engine: EngineKind, node: &Node| match engine {
+            // ggml-cpu ends the process on such products, which no model has.
+            EngineKind::Cpu if node.op.starts_with("MUL_MAT") && node.src[1].is_some_and(|x| x.ty != Type::F32) => {
+                Err("ggml-cpu wants f32 activations".to_owned())
+            }
             EngineKind::Cpu => Ok(()),
             EngineKind::Gpu => ops::supports(node, &gpu.device.caps).map_err(|reject| reject.to_string()),
             EngineKind::Npu => Err("this version has no engine for it".to_owned()),
@@ -88,6 +92,9 @@ impl Planning {
     }
 }
 
+/// The most memory that trials may have, in bytes; they are about decoding and short prompts.
+const LARGEST: u64 = 256 << 20;
+
 /// What one stream needs for trials.
 #[derive(Default)]
 pub struct Trials {
@@ -105,6 +112,9 @@ impl Trials {
     /// the first of its kind; `None` where a second run would be seen, or without memory.
     pub fn prepare(&mut self, graph: &Graph, trial: &Trial, gpu: &Gpu) -> Option<(Shadow, bool, bool)> {
         let size = Shadow::of(graph, trial.first, trial.count, 0, 0)?.size;
+        if size > LARGEST {
+            return None;
+        }
         if self.memory.as_ref().is_none_or(|m| m.size < size) {
             self.free(gpu);
             self.memory = Some(gpu.allocate(size.next_power_of_two()).ok()?);
@@ -144,7 +154,7 @@ impl Begin {
     pub fn of(graph: &Graph) -> Begin {
         let rope = graph.nodes.iter().find(|n| n.compute && n.op == "ROPE");
         let positions = rope.and_then(|n| n.src[1]);
-        Begin { positions: positions.map(|t| t.data), width: positions.map_or(0, |t| t.ne[0]) }
+        Begin { positions: positions.map(|t| t.data), width: rope.map_or(0, |n| n.dst.ne[2]) }
     }
 
     /// Whether the graph begins a sequence: its first token is the first of all, or it is a prompt after a decode, as when a

@@ -116,7 +116,10 @@ impl Stream {
             // The GPU was lost since.
             (None, None) => (Arc::new(plan::plan(&planned.graph, None)), None),
         };
-        self.width = planned.begin.width();
+        // A part of a split graph may have no ROPE.
+        if planned.begin.width() > 0 {
+            self.width = planned.begin.width();
+        }
         for fallback in &plan.fallbacks {
             if self.fallbacks.insert(fallback.op) {
                 log::warn!("{}: {} is computed by the CPU: {}", self.name, fallback.op, fallback.reason);
@@ -158,7 +161,20 @@ impl Stream {
     }
 
     fn run(&mut self, n: u64, plan: &Plan, trial: Option<&Trial>, graph: &Graph, host: &HostGraph) -> Outcome {
-        let planning = self.planning();
+        self.run_watched(n, plan, trial, graph, host, true)
+    }
+
+    /// `learn`: whether the plan is the planner's own.
+    fn run_watched(
+        &mut self,
+        n: u64,
+        plan: &Plan,
+        trial: Option<&Trial>,
+        graph: &Graph,
+        host: &HostGraph,
+        learn: bool,
+    ) -> Outcome {
+        let planning = self.planning().filter(|_| learn);
         let ready = trial.and_then(|t| self.trials.prepare(graph, t, planning?.1).map(|ready| (t, ready)));
         let attempt =
             ready.as_ref().map(|(trial, (shadow, before, new))| Attempt { trial, shadow, before: *before, new: *new });
@@ -211,7 +227,7 @@ impl Stream {
         if how != Outcome::Lost {
             log::warn!("{}: graph {n} is computed again by the CPU", self.name);
         }
-        self.run(n, &plan::plan(graph, None), None, graph, host)
+        self.run_watched(n, &plan::plan(graph, None), None, graph, host, false)
     }
 }
 

@@ -117,7 +117,7 @@ fn run_waves(
     let mut timings = Vec::new();
     for wave in waves {
         // The CPU engine computes as soon as it is told, so the others must be under way by then.
-        let mut steps: Vec<&Step> = wave.steps.iter().collect();
+        let mut steps: Vec<&Step> = wave.steps.iter().filter(|s| s.computed > 0).collect();
         steps.sort_by_key(|s| s.engine == EngineKind::Cpu);
         let mut error = None;
         let mut begun = Vec::with_capacity(steps.len());
@@ -191,6 +191,13 @@ mod tests {
         assert_eq!(seen, wanted);
         let engines: Vec<_> = timings.unwrap().iter().map(|t| t.engine.name()).collect();
         assert_eq!(engines, ["cpu", "cpu", "gpu", "gpu"]);
+    }
+
+    #[test]
+    fn a_step_without_work_is_not_begun() {
+        let views = Wave { steps: vec![Step { computed: 0, ..step(EngineKind::Gpu, 0, 1) }] };
+        let timings = run_waves(&[views], None, &mut |_, _| unreachable!("there is nothing to do"));
+        assert_eq!(timings, Ok(Vec::new()));
     }
 
     #[test]

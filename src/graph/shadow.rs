@@ -61,7 +61,8 @@ impl Shadow {
 fn repeatable(node: &Node) -> bool {
     // What is no result of its own (in-place operations are views of their source) or lives on after the graph.
     let own = node.dst.root == node.dst.id && !node.output;
-    !node.compute || own && !matches!(node.op, "SET_ROWS" | "CPY" | "SET" | "ACC")
+    // Custom operations call functions of the host.
+    !node.compute || own && !node.op.contains("CUSTOM") && !matches!(node.op, "SET_ROWS" | "CPY" | "SET" | "ACC")
 }
 
 #[cfg(test)]

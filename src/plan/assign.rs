@@ -58,10 +58,12 @@ pub enum Place {
     Anywhere,
 }
 
-/// Applies an assignment to a load: what an engine refuses goes to the CPU.
+/// Applies an assignment to a load: what an engine refuses goes to the first one that does not, of which the CPU is asked first.
 pub fn place(problem: &Problem, assignment: &Assignment, load: usize) -> Place {
     let load = &problem.loads[load];
-    let whole = |engine| Place::Whole(if load.accepted[index(engine)] { engine } else { EngineKind::Cpu });
+    let accepts = |engine: EngineKind| load.accepted[index(engine)];
+    let other = || ENGINES.into_iter().find(|e| accepts(*e)).unwrap_or(EngineKind::Cpu);
+    let whole = |engine| Place::Whole(if accepts(engine) { engine } else { other() });
     let Some(site) = load.site else {
         return if load.parts.is_empty() { Place::Anywhere } else { whole(assignment.home) };
     };

@@ -102,7 +102,13 @@ impl Planner {
         });
         self.groups[group].saw(&problem);
         if idle {
-            self.reconsider(group);
+            // All widths of the model: a decode never begins a sequence itself.
+            let family = self.groups[group].family.clone();
+            for at in 0..self.groups.len() {
+                if self.groups[at].family == family {
+                    self.reconsider(at);
+                }
+            }
         }
         let plan = self.plan(group, graph, &problem);
         let trial = self.trial(group, graph, &problem);

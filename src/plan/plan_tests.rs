@@ -229,3 +229,37 @@ fn off_and_unlearned_plans_are_the_best_single_engine() {
         assert_eq!(assignment, Assignment::single(EngineKind::Gpu));
     }
 }
+
+#[test]
+fn a_hint_about_the_weights_forbids_division() {
+    let quota = Quota { shares: vec![(EngineKind::Cpu, 0.5), (EngineKind::Gpu, 0.5)] };
+    let divided = |graph: &Graph| {
+        let mut planner = Planner::new(chip(), Options { quota: Some(quota.clone()), ..Options::default() });
+        let plan = planner.next(graph, &|_, _| Ok(()), true).plan;
+        plan.steps().filter(|s| s.rows.is_some()).map(|s| s.first).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let mut graph = model(1, 1, 1, 256);
+    let products = graph.nodes.iter().filter(|n| n.op == "MUL_MAT").count();
+    assert_eq!(divided(&graph), products);
+    // As llama.cpp marks the rotation of a quantised cache.
+    graph.nodes.iter_mut().find(|n| n.op == "MUL_MAT").unwrap().params[1] = 1;
+    assert_eq!(divided(&graph), products - 1);
+}
+
+#[test]
+fn what_the_cpu_refuses_goes_to_who_accepts_it() {
+    let (graph, shares) = (model(1, 1, 1, 256), vec![(EngineKind::Cpu, 1.0)]);
+    let options = Options { quota: Some(Quota { shares }), ..Options::default() };
+    let engines = |gpu: bool| {
+        let accepts = |engine: EngineKind, node: &Node| match engine {
+            EngineKind::Cpu if node.op == "MUL_MAT" => Err("no".to_owned()),
+            EngineKind::Gpu if !gpu => Err("no".to_owned()),
+            _ => Ok(()),
+        };
+        let plan = Planner::new(chip(), options.clone()).next(&graph, &accepts, true).plan;
+        let of = |s: &Step| graph.nodes[s.first..s.first + s.count].iter().any(|n| n.op == "MUL_MAT");
+        plan.steps().filter(|s| of(s)).map(|s| s.engine).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(engines(true).into_iter().collect::<Vec<_>>(), [EngineKind::Gpu]);
+    assert_eq!(engines(false).into_iter().collect::<Vec<_>>(), [EngineKind::Cpu], "somebody must");
+}

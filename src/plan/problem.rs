@@ -98,11 +98,11 @@ pub struct Problem {
     pub width: u64,
 }
 
-/// Whether an engine other than the CPU computes a node; an error says why not.
+/// Whether an engine computes a node; an error says why not. What nobody accepts the CPU must compute.
 pub type AcceptsOf<'a> = &'a dyn Fn(EngineKind, &Node) -> Result<(), String>;
 
 impl Problem {
-    /// Reads a graph. `engines` are those of the chip; the CPU is never asked.
+    /// Reads a graph. `engines` are those of the chip.
     pub fn of(graph: &Graph, engines: &[EngineKind], accepts: AcceptsOf) -> Problem {
         let made: HashSet<u64> = graph.nodes.iter().filter(|n| n.compute).map(|n| n.dst.id).collect();
         let mut maker = Maker::default();
@@ -111,7 +111,7 @@ impl Problem {
                 maker.idle(i, node.compute);
                 continue;
             };
-            let mut accepted = [true, false, false];
+            let mut accepted = [false; 3];
             for &engine in engines.iter().filter(|e| **e != EngineKind::Cpu) {
                 match accepts(engine, node) {
                     Ok(()) => accepted[index(engine)] = true,
@@ -124,11 +124,15 @@ impl Problem {
             let chosen = match work.kind {
                 // Products with a KV cache or a result have shapes that change with every few tokens.
                 Kind::Product | Kind::Experts => {
-                    node.src[0].is_some_and(|w| w.root == w.id && !made.contains(&w.id) && w.ne[3] == 1)
+                    // ggml's hint that the weights are a Hadamard matrix: ggml-cpu then transforms whole columns.
+                    let hint = work.kind == Kind::Product && node.params[1] != 0;
+                    !hint && node.src[0].is_some_and(|w| w.root == w.id && !made.contains(&w.id) && w.ne[3] == 1)
                 }
                 Kind::Attention => true,
                 Kind::Other => false,
             };
+            // Somebody must compute it, and the CPU is the one that is left.
+            accepted[0] = !accepted.contains(&true) || accepts(EngineKind::Cpu, node).is_ok();
             maker.node(i, work, accepted, chosen);
         }
         maker.finish()

@@ -7,10 +7,14 @@ use crate::ggml::HostGraph;
 use crate::graph::shadow::Shadow;
 use crate::graph::{Graph, Node};
 use crate::plan::{Rows, Step};
+use std::collections::BTreeSet;
 
-/// Recordings that are kept: of each graph that the host may repeat (a decode, some verify widths, each with two lengths of
-/// the KV cache) the steps of a plan that joins a few times.
-const KEPT: usize = 512;
+/// Graphs whose recordings are kept: a decode, some verify widths, each with two lengths of the KV cache.
+const GRAPHS: usize = 16;
+/// Recordings that are kept: a plan that joins a few times has several for each graph.
+const RECORDINGS: usize = 512;
+/// Bytes of scratch memory and parameters that kept recordings may have; a prompt's take up to 64 MiB, and no prompt comes again.
+const BYTES: u64 = 1 << 30;
 
 /// The GPU engine of one stream.
 pub struct Vulkan {
@@ -21,8 +25,8 @@ pub struct Vulkan {
     recordings: Vec<(Key, Recording)>,
 }
 
-/// A step of a graph with this uid.
-type Key = (u64, Step);
+/// A step of a graph with this uid, whose first result lies at this address: a trial's moves.
+type Key = (u64, Step, u64);
 
 impl Vulkan {
     /// An engine without recordings.
@@ -32,14 +36,16 @@ impl Vulkan {
 
     /// Records the step unless that was done before, and begins to run it.
     fn step(&mut self, step: &Step, graph: &Graph) -> Result<(), GpuError> {
-        let key = (graph.uid, step.clone());
+        let first = graph.nodes.get(step.first).map_or(0, |node| node.dst.data);
+        let key = (graph.uid, step.clone(), first);
         if let Some(at) = self.recordings.iter().position(|(k, _)| *k == key && graph.uid != 0) {
             let found = self.recordings.remove(at);
             self.recordings.push(found);
         } else {
             let nodes = &graph.nodes[step.first..step.first + step.count];
             let recording = match step.rows {
-                Some(rows) => self.gpu.record(&[part_of(&nodes[0], rows)])?,
+                // The other rows are not there yet when this part ends, so nothing is copied for the host.
+                Some(rows) => self.gpu.record(&[Node { output: false, ..part_of(&nodes[0], rows) }])?,
                 None => self.gpu.record(nodes)?,
             };
             log::debug!(
@@ -51,14 +57,22 @@ impl Vulkan {
                 recording.barriers
             );
             // A graph without a name cannot be recognised again.
-            self.recordings.retain(|((uid, _), _)| *uid != 0);
+            self.recordings.retain(|(key, _)| key.0 != 0);
             self.recordings.push((key, recording));
-            if self.recordings.len() > KEPT {
+            while self.recordings.len() > 1 && !self.few() {
                 self.recordings.remove(0);
             }
         }
         let Some((_, recording)) = self.recordings.last() else { return Ok(()) };
         self.gpu.begin(recording)
+    }
+
+    /// Whether what is kept is within bounds.
+    fn few(&self) -> bool {
+        // A trial's graph has the name of the real one in its lower bits.
+        let graphs: BTreeSet<u64> = self.recordings.iter().map(|(key, _)| key.0 << 16).collect();
+        let bytes: u64 = self.recordings.iter().map(|(_, recording)| recording.bytes()).sum();
+        self.recordings.len() <= RECORDINGS && graphs.len() <= GRAPHS && bytes <= BYTES
     }
 
     /// How an attempt ended, in the engine's words.

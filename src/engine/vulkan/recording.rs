@@ -210,6 +210,11 @@ impl Recording {
         unsafe { self.device.raw.cmd_write_timestamp(buffer, compute, stamps.pool, at) };
     }
 
+    /// Bytes of the memory that only this recording uses.
+    pub fn bytes(&self) -> u64 {
+        self.memory.iter().map(|m| m.size).sum()
+    }
+
     /// (GPU address, bytes) of the memory that only this recording uses.
     pub fn memory(&self) -> Vec<(u64, u64)> {
         self.memory.iter().map(|m| (m.gpu, m.size)).collect()
