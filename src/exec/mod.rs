@@ -10,6 +10,7 @@ use crate::graph::Graph;
 use crate::plan::timing::{Report, Timing, TrialTiming};
 use crate::plan::work::Work;
 use crate::plan::{Plan, Step, Wave};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Instant;
 
 /// How often what was computed where; shown when a stream ends.
@@ -120,10 +121,20 @@ fn run_waves(
         let mut steps: Vec<&Step> = wave.steps.iter().filter(|s| s.computed > 0).collect();
         steps.sort_by_key(|s| s.engine == EngineKind::Cpu);
         let mut error = None;
-        let mut begun = Vec::with_capacity(steps.len());
+        let mut begun: Vec<(&Step, Instant)> = Vec::with_capacity(steps.len());
         for step in steps {
             let begin = Instant::now();
-            match call(step.engine, Some(step)) {
+            let outcome = match catch_unwind(AssertUnwindSafe(|| call(step.engine, Some(step)))) {
+                Ok(outcome) => outcome,
+                // Whoever catches it may give memory up that the others still write into.
+                Err(panic) => {
+                    for (other, _) in &begun {
+                        call(other.engine, None);
+                    }
+                    resume_unwind(panic)
+                }
+            };
+            match outcome {
                 Outcome::Done => begun.push((step, begin)),
                 outcome => {
                     error = Some(StepError { engine: step.engine, outcome });
@@ -191,6 +202,20 @@ mod tests {
         assert_eq!(seen, wanted);
         let engines: Vec<_> = timings.unwrap().iter().map(|t| t.engine.name()).collect();
         assert_eq!(engines, ["cpu", "cpu", "gpu", "gpu"]);
+    }
+
+    #[test]
+    fn a_panic_goes_on_when_all_that_was_begun_is_done() {
+        let mut seen = Vec::new();
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            run_waves(&waves(), None, &mut |engine, step| {
+                seen.push((engine.name(), step.map(|s| s.first)));
+                assert!(engine != EngineKind::Cpu || step.is_none_or(|s| s.first != 2), "a test's panic");
+                Outcome::Done
+            })
+        }));
+        assert!(result.is_err());
+        assert_eq!(seen[2..], [("gpu", Some(2)), ("cpu", Some(2)), ("gpu", None)]);
     }
 
     #[test]
