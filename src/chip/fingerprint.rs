@@ -203,17 +203,8 @@ fn power(root: &Path) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A machine of text files, after the kernel's documentation of these folders.
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
+    // Files after the kernel's documentation of these folders.
+    use crate::config::testing::tree;
 
     const LAPTOP: &[(&str, &str)] = &[
         (

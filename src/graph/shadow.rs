@@ -57,8 +57,8 @@ impl Shadow {
     }
 }
 
-/// Whether a node may be computed twice.
-fn repeatable(node: &Node) -> bool {
+/// Whether a node may be computed twice: nobody sees it, neither in memory that lives on nor in the host.
+pub fn repeatable(node: &Node) -> bool {
     // What is no result of its own (in-place operations are views of their source) or lives on after the graph.
     let own = node.dst.root == node.dst.id && !node.output;
     // Custom operations call functions of the host.

@@ -128,17 +128,7 @@ fn number(file: &Path) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A tree of files in a folder of its own.
-    pub(super) fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
+    pub(super) use crate::config::testing::tree;
 
     #[test]
     fn an_apu_is_read_whole() {

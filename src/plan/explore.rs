@@ -6,6 +6,7 @@ use super::waves::split;
 use super::work::Work;
 use super::{Step, Trial, Wave};
 use crate::engine::EngineKind;
+use crate::graph::shadow::repeatable;
 use crate::graph::{Graph, Node};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -179,12 +180,6 @@ impl Explore {
     }
 }
 
-/// Whether a node may be computed a second time: it writes only its own result, which the host does not read.
-fn repeatable(node: &Node) -> bool {
-    let writes = matches!(node.op, "SET_ROWS" | "CPY" | "SET") || node.dst.root != node.dst.id;
-    node.compute && !node.output && !writes
-}
-
 /// The nodes of a graph with which a trial can be made; `turn` chooses among them. With the works of the nodes.
 ///
 /// A trial of divided rows goes on with the nodes behind them at `home`, if there are some: what it costs one engine to go on
@@ -227,7 +222,11 @@ pub fn trial(
         load.site.is_none() && load.accepted[super::problem::index(home)]
     });
     let more = behind.map_or(0, |item| {
-        graph.nodes[item.first..item.first + item.count].iter().take(RUN).take_while(|n| repeatable(n)).count()
+        graph.nodes[item.first..item.first + item.count]
+            .iter()
+            .take(RUN)
+            .take_while(|n| n.compute && repeatable(n))
+            .count()
     });
     if more > 0 {
         waves.push(whole(home, first + 1, more));
@@ -239,7 +238,7 @@ pub fn trial(
 fn longest(nodes: &[Node], from: usize) -> Option<(usize, usize)> {
     let (mut best, mut start) = ((0, 0), 0);
     for (i, node) in nodes.iter().enumerate() {
-        if !repeatable(node) {
+        if !node.compute || !repeatable(node) {
             start = i + 1;
         } else if i + 1 - start > best.1 && i + 1 - start <= RUN {
             best = (start, i + 1 - start);

@@ -14,7 +14,7 @@ pub mod learn;
 mod notice;
 mod observe;
 mod options;
-mod part;
+pub mod part;
 pub mod problem;
 mod rest;
 pub mod search;
@@ -95,34 +95,40 @@ impl Plan {
 /// Whether an engine computes a node; an error says why not.
 pub type Accepts<'a> = &'a dyn Fn(&Node) -> Result<(), String>;
 
-/// Plans a graph: each node on the GPU that `gpu` accepts, all others on the CPU, in graph order.
-/// Without a GPU the plan is one step.
-pub fn plan(graph: &Graph, gpu: Option<Accepts>) -> Plan {
-    let mut plan = Plan::default();
-    for (i, node) in graph.nodes.iter().enumerate() {
-        let engine = match gpu.filter(|_| node.compute).map(|accepts| accepts(node)) {
-            Some(Ok(())) => Some(EngineKind::Gpu),
-            Some(Err(reason)) => {
-                plan.fallbacks.push(Fallback { op: node.op, reason });
-                Some(EngineKind::Cpu)
-            }
-            // A node without work goes wherever its neighbours go.
-            None if gpu.is_some() => None,
-            None => Some(EngineKind::Cpu),
-        };
-        match plan.waves.last_mut().and_then(|w| w.steps.last_mut()) {
+/// Waves of one step each, as long as possible: each node on the engine that `choose` says. A node of which it says nothing
+/// goes wherever its neighbours go.
+pub fn runs(graph: &Graph, mut choose: impl FnMut(&Node) -> Option<EngineKind>) -> Vec<Wave> {
+    let mut waves: Vec<Wave> = Vec::new();
+    for (first, node) in graph.nodes.iter().enumerate() {
+        let (engine, computed) = (choose(node), u64::from(node.compute));
+        match waves.last_mut().and_then(|w| w.steps.last_mut()) {
             Some(step) if engine.is_none_or(|e| e == step.engine) => {
                 step.count += 1;
-                step.computed += u64::from(node.compute);
+                step.computed += computed;
             }
             _ => {
                 let engine = engine.unwrap_or(EngineKind::Cpu);
-                let step = Step { engine, first: i, count: 1, computed: u64::from(node.compute), rows: None };
-                plan.waves.push(Wave { steps: vec![step] });
+                waves.push(Wave { steps: vec![Step { engine, first, count: 1, computed, rows: None }] });
             }
         }
     }
-    plan
+    waves
+}
+
+/// Plans a graph: each node on the GPU that `gpu` accepts, all others on the CPU, in graph order.
+/// Without a GPU the plan is one step.
+pub fn plan(graph: &Graph, gpu: Option<Accepts>) -> Plan {
+    let mut fallbacks = Vec::new();
+    let waves = runs(graph, |node| match gpu.filter(|_| node.compute).map(|accepts| accepts(node)) {
+        Some(Ok(())) => Some(EngineKind::Gpu),
+        Some(Err(reason)) => {
+            fallbacks.push(Fallback { op: node.op, reason });
+            Some(EngineKind::Cpu)
+        }
+        None if gpu.is_some() => None,
+        None => Some(EngineKind::Cpu),
+    });
+    Plan { waves, fallbacks }
 }
 
 #[cfg(test)]

@@ -5,17 +5,22 @@ use crate::graph::Graph;
 use std::ops::Range;
 
 impl Plan {
-    /// The waves of the nodes in a range: steps that reach beyond it are cut.
+    /// As [`part`], of the whole plan.
     pub fn part(&self, graph: &Graph, range: Range<usize>) -> Vec<Wave> {
-        let cut = |step: &Step| {
-            let (first, end) = (step.first.max(range.start), (step.first + step.count).min(range.end));
-            let nodes = graph.nodes.get(first..end).filter(|nodes| !nodes.is_empty())?;
-            let computed = nodes.iter().filter(|n| n.compute).count() as u64;
-            Some(Step { first, count: end - first, computed, ..*step })
-        };
-        let waves = self.waves.iter().map(|wave| Wave { steps: wave.steps.iter().filter_map(cut).collect() });
-        waves.filter(|wave| !wave.steps.is_empty()).collect()
+        part(&self.waves, graph, range)
     }
+}
+
+/// The waves of the nodes in a range: steps that reach beyond it are cut.
+pub fn part(waves: &[Wave], graph: &Graph, range: Range<usize>) -> Vec<Wave> {
+    let cut = |step: &Step| {
+        let (first, end) = (step.first.max(range.start), (step.first + step.count).min(range.end));
+        let nodes = graph.nodes.get(first..end).filter(|nodes| !nodes.is_empty())?;
+        let computed = nodes.iter().filter(|n| n.compute).count() as u64;
+        Some(Step { first, count: end - first, computed, ..*step })
+    };
+    let waves = waves.iter().map(|wave| Wave { steps: wave.steps.iter().filter_map(cut).collect() });
+    waves.filter(|wave| !wave.steps.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use super::processor::{Item, Processor};
 use super::{Known, Truth};
 use crate::engine::EngineKind;
 use crate::graph::{Graph, Node};
+use crate::plan::part::part as cut;
 use crate::plan::timing::{Report, Timing, TrialTiming};
 use crate::plan::work::Work;
-use crate::plan::{Step, Wave};
+use crate::plan::{Step, Wave, runs};
 
 /// What something costs without noise.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -132,23 +133,8 @@ impl Truth {
 
     /// What everything on one engine costs, but what it refuses, which the CPU does; `None` when it computes nothing.
     pub fn single(&self, graph: &Graph, kind: EngineKind) -> Option<(Vec<Wave>, Cost)> {
-        let mut waves: Vec<Wave> = Vec::new();
-        for (i, node) in graph.nodes.iter().enumerate() {
-            // A node without work goes wherever its neighbours go.
-            let able = if self.accepts(kind, node).is_ok() { kind } else { EngineKind::Cpu };
-            let engine = Some(able).filter(|_| node.compute);
-            match waves.last_mut().and_then(|w| w.steps.last_mut()) {
-                Some(step) if engine.is_none_or(|e| e == step.engine) => {
-                    step.count += 1;
-                    step.computed += u64::from(node.compute);
-                }
-                _ => {
-                    let engine = engine.unwrap_or(EngineKind::Cpu);
-                    let step = Step { engine, first: i, count: 1, computed: u64::from(node.compute), rows: None };
-                    waves.push(Wave { steps: vec![step] });
-                }
-            }
-        }
+        let able = |n: &Node| if self.accepts(kind, n).is_ok() { kind } else { EngineKind::Cpu };
+        let waves = runs(graph, |node| node.compute.then(|| able(node)));
         let cost = self.cost(graph, &waves);
         waves.iter().flat_map(|w| &w.steps).any(|s| s.engine == kind && s.computed > 0).then_some((waves, cost))
     }
@@ -200,7 +186,10 @@ impl Truth {
     /// Some nodes twice: as the plan has them and as the trial has them. The second finds warm caches.
     fn beside(&mut self, graph: &Graph, waves: &[Wave], part: (usize, usize), candidate: &[Wave]) -> TrialTiming {
         self.trials += 1;
-        let current = cut(graph, waves, part.0, part.1);
+        let mut current = cut(waves, graph, part.0..part.0 + part.1);
+        // What only renames memory takes no time.
+        current.iter_mut().for_each(|w| w.steps.retain(|s| s.computed > 0));
+        current.retain(|w| !w.steps.is_empty());
         let before = self.clock;
         let (plan, _) = self.perform(graph, &current);
         let (other, mut steps) = self.perform(graph, candidate);
@@ -212,15 +201,4 @@ impl Truth {
         steps.iter_mut().for_each(|s| s.seconds *= first);
         TrialTiming { candidate: other.seconds * first, current: plan.seconds * second, steps, spent }
     }
-}
-
-/// What waves do to the nodes `first .. first + count`.
-fn cut(graph: &Graph, waves: &[Wave], first: usize, count: usize) -> Vec<Wave> {
-    let part = |step: &Step| {
-        let (from, to) = (step.first.max(first), (step.first + step.count).min(first + count));
-        let computed = graph.nodes.get(from..to)?.iter().filter(|n| n.compute).count() as u64;
-        (computed > 0).then(|| Step { first: from, count: to - from, computed, ..step.clone() })
-    };
-    let waves = waves.iter().map(|w| Wave { steps: w.steps.iter().filter_map(part).collect() });
-    waves.filter(|w| !w.steps.is_empty()).collect()
 }

@@ -69,7 +69,7 @@ fn played(costs: &Costs, graph: &Graph, decision: &Decision) -> Report {
 
 fn tried(costs: &Costs, graph: &Graph, plan: &Plan, trial: &Trial) -> TrialTiming {
     let candidate = Timeline::of(costs, graph, &trial.waves);
-    let current = Timeline::of(costs, graph, &part(&plan.waves, trial.first, trial.count));
+    let current = Timeline::of(costs, graph, &plan.part(graph, trial.first..trial.first + trial.count));
     let steps = timings(graph, &trial.waves, &candidate);
     TrialTiming { candidate: candidate.seconds, current: current.seconds, steps, spent: candidate.seconds }
 }
@@ -83,15 +83,4 @@ fn timings(graph: &Graph, waves: &[Wave], timeline: &Timeline) -> Vec<Timing> {
     };
     // Steps without work are not timed.
     steps.map(timing).filter(|timing| !timing.parts.is_empty()).collect()
-}
-
-/// The waves as far as they compute some nodes.
-fn part(waves: &[Wave], first: usize, count: usize) -> Vec<Wave> {
-    let cut = |step: &Step| {
-        let (from, to) = (step.first.max(first), (step.first + step.count).min(first + count));
-        // How many of them compute something is not asked of a part.
-        (from < to).then(|| Step { first: from, count: to - from, ..step.clone() })
-    };
-    let waves = waves.iter().map(|wave| Wave { steps: wave.steps.iter().filter_map(cut).collect() });
-    waves.filter(|wave| !wave.steps.is_empty()).collect()
 }
